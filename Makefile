@@ -1,0 +1,40 @@
+# make test  - set up .venv, check the code, run the tests      make demo  - set up .venv, run the main job
+# make bench - speed, as ratios inside one run                  make clean - remove what these made
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := sim,cli,report,dev
+
+.PHONY: setup test lint unit unit-nojit demo bench clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@
+
+test: lint unit unit-nojit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=src $(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/pytest
+
+# The same laws with the compiler off: what the kernels say in plain Python is what they compute.
+unit-nojit: setup
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m kernel
+
+demo: setup
+	$(BIN)/fedmerit demo
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

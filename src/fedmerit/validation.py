@@ -1,0 +1,209 @@
+"""The only door: outside values are checked here, once; everything behind it trusts them.
+
+No check changes its input. A check that passes returns what the core works on: a C-contiguous
+array (the same memory where that is possible) or a plain number.
+"""
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedmerit.errors import InvalidInputError, SettingError, UpdatesError, WeightsError
+from fedmerit.types import FloatArray, RoundInputs, Signals
+
+MIN_LEVELS, MAX_LEVELS = 2, 256
+MIN_CLIENTS = 2
+
+
+def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
+    """Check an integer setting against its range."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise SettingError(f"{name} must be an integer, got {value!r}") from None
+    if isinstance(value, bool):
+        raise SettingError(f"{name} must be an integer, got {value!r}")
+    if number < least:
+        raise SettingError(f"{name} must be at least {least}, got {number}")
+    if most is not None and number > most:
+        raise SettingError(f"{name} must be at most {most}, got {number}")
+    return number
+
+
+def check_levels(levels: object) -> int:
+    """Check the number of quantisation levels (h in the paper)."""
+    return check_count("levels", levels, least=MIN_LEVELS, most=MAX_LEVELS)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> float:
+    """Check a finite real setting against open or closed bounds."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise SettingError(f"{name} must be a number, got {value!r}") from None
+    if not np.isfinite(number):
+        raise SettingError(f"{name} must be finite, got {number}")
+    if above is not None and not number > above:
+        raise SettingError(f"{name} must be greater than {above:g}, got {number:g}")
+    if least is not None and not number >= least:
+        raise SettingError(f"{name} must be at least {least:g}, got {number:g}")
+    if below is not None and not number < below:
+        raise SettingError(f"{name} must be less than {below:g}, got {number:g}")
+    if most is not None and not number <= most:
+        raise SettingError(f"{name} must be at most {most:g}, got {number:g}")
+    return number
+
+
+def check_matrix(
+    values: ArrayLike, *, name: str = "updates", min_clients: int = 1, min_parameters: int = 1
+) -> FloatArray:
+    """Check a (clients, parameters) matrix of finite floats.
+
+    float32 and float64 stay as they are; float16 becomes float32.
+    """
+    array = _as_array(values, name)
+    if array.dtype.kind != "f":
+        raise UpdatesError(f"{name} must be floating point, got dtype {array.dtype}")
+    _check_shape(array, name, min_clients, min_parameters)
+    target = array.dtype if array.dtype in (np.float32, np.float64) else _nearest_float(array.dtype)
+    matrix: FloatArray = np.ascontiguousarray(array, dtype=target)
+    for row in range(matrix.shape[0]):
+        finite = np.isfinite(matrix[row])
+        if not finite.all():
+            where = int(np.argmin(finite))
+            raise UpdatesError(
+                f"{name} must be finite, got {matrix[row, where]} "
+                f"at client {row}, parameter {where}"
+            )
+    return matrix
+
+
+def check_signals(signals: Signals, *, min_clients: int = 1, min_parameters: int = 1) -> Signals:
+    """Check that signals are one-byte levels inside their range."""
+    levels = check_levels(signals.levels)
+    array = _as_array(signals.values, "signals")
+    if array.dtype != np.uint8:
+        raise UpdatesError(f"signals must be uint8, got dtype {array.dtype}")
+    _check_shape(array, "signals", min_clients, min_parameters)
+    highest = int(array.max())
+    if highest >= levels:
+        raise UpdatesError(f"signals must be below levels = {levels}, got {highest}")
+    return Signals(np.ascontiguousarray(array), levels)
+
+
+def check_round(
+    updates: ArrayLike | Signals,
+    public: ArrayLike | None = None,
+    layers: ArrayLike | None = None,
+) -> RoundInputs:
+    """Check everything a scorer is given for one round."""
+    checked: FloatArray | Signals
+    if isinstance(updates, Signals):
+        checked = check_signals(updates, min_clients=MIN_CLIENTS)
+        parameters = checked.values.shape[1]
+    else:
+        checked = check_matrix(updates, min_clients=MIN_CLIENTS)
+        parameters = checked.shape[1]
+    return RoundInputs(
+        updates=checked,
+        public=None if public is None else _check_public(public, parameters),
+        layers=None if layers is None else _check_layers(layers, parameters),
+    )
+
+
+def check_weights(weights: ArrayLike, clients: int) -> NDArray[np.float64]:
+    """Check aggregation weights and return them scaled to sum to one."""
+    try:
+        array = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise WeightsError(f"weights must be numbers, got {weights!r}") from None
+    if array.shape != (clients,):
+        raise WeightsError(
+            f"weights must have one entry per client, shape ({clients},), got {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise WeightsError(f"weights must be finite, got {array[~np.isfinite(array)][0]}")
+    if (array < 0).any():
+        raise WeightsError(f"weights must not be negative, got {array.min():g}")
+    largest = array.max()
+    if largest == 0:
+        raise WeightsError("weights must not all be zero, got only zeros")
+    scaled = array / largest  # first by the largest: the sum of huge weights could overflow
+    return scaled / scaled.sum()
+
+
+def check_vector(
+    values: ArrayLike, *, name: str, length: int | None = None
+) -> NDArray[np.float64]:
+    """Check a vector of finite numbers."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name} must be numbers, got {values!r}") from None
+    if array.ndim != 1 or array.size == 0:
+        raise InvalidInputError(f"{name} must be a non-empty vector, got shape {array.shape}")
+    if length is not None and array.size != length:
+        raise InvalidInputError(f"{name} must have length {length}, got {array.size}")
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def _as_array(values: ArrayLike, name: str) -> NDArray[np.generic]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        lengths = [len(row) for row in values] if isinstance(values, Sequence) else "ragged rows"  # type: ignore[arg-type]
+        raise UpdatesError(f"{name} must have rows of one length, got {lengths}") from None
+
+
+def _check_shape(
+    array: NDArray[np.generic], name: str, min_clients: int, min_parameters: int
+) -> None:
+    if array.ndim != 2:
+        raise UpdatesError(
+            f"{name} must be a matrix of clients x parameters, got shape {array.shape}"
+        )
+    clients, parameters = array.shape
+    if clients < min_clients:
+        raise UpdatesError(f"{name} must have at least {min_clients} clients, got {clients}")
+    if parameters < min_parameters:
+        raise UpdatesError(
+            f"{name} must have at least {min_parameters} parameters, got {parameters}"
+        )
+
+
+def _nearest_float(dtype: np.dtype[np.generic]) -> type[np.floating]:
+    return np.float32 if dtype.itemsize < 4 else np.float64
+
+
+def _check_public(public: ArrayLike, parameters: int) -> FloatArray:
+    matrix = check_matrix(np.atleast_2d(_as_array(public, "public")), name="public")
+    if matrix.shape[1] != parameters:
+        raise UpdatesError(
+            f"public must have one value per parameter, {parameters}, got {matrix.shape[1]}"
+        )
+    return matrix
+
+
+def _check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.integer]:
+    array = _as_array(layers, "layers")
+    if array.dtype.kind not in "iu":
+        raise UpdatesError(f"layers must be integers, got dtype {array.dtype}")
+    if array.shape != (parameters,):
+        raise UpdatesError(
+            f"layers must have one entry per parameter, shape ({parameters},), got {array.shape}"
+        )
+    if array.min() < 0:
+        raise UpdatesError(f"layers must not be negative, got {array.min()}")
+    return array
