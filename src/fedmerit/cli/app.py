@@ -1,0 +1,32 @@
+"""The `fedmerit` application: its commands, and how errors become messages and exit codes."""
+
+import sys
+
+import typer
+
+from fedmerit.cli import demo
+from fedmerit.cli.output import errors
+from fedmerit.errors import FedMeritError
+
+app = typer.Typer(
+    name="fedmerit",
+    help="Who contributed what to a federation, without any test data.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+app.command("demo")(demo.demo)
+
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+
+def run() -> None:
+    """Run the application; an error of ours is one sentence on stderr, not a traceback."""
+    try:
+        app()
+    except FedMeritError as error:
+        errors.print(f"[bold red]error:[/] {error}", highlight=False)
+        sys.exit(EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        errors.print("interrupted", highlight=False)
+        sys.exit(EXIT_INTERRUPTED)

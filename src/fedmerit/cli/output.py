@@ -1,0 +1,68 @@
+"""Shared printing: tables for people, JSON for scripts, progress bars only on a terminal."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table; numbers to the right, floats with four decimals."""
+    table = Table(title=title, title_justify="left")
+    listed = [list(row) for row in rows]
+    for index, column in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float) for row in listed)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in listed:
+        table.add_row(*(_cell(value) for value in row))
+    console.print(table)
+
+
+def print_json(payload: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Print `payload` as plain JSON (NaN becomes null), fit for a pipe."""
+    print(json.dumps(_without_nan(payload), indent=2, ensure_ascii=False))
+
+
+def progress() -> Progress:
+    """Return a progress bar with time left; it draws nothing when stderr is not a terminal."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[status]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4f}"
+    return str(value)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return value
