@@ -1,6 +1,7 @@
 """fedmerit: what each client of a federation contributed, without any test data."""
 
 from fedmerit.aggregators import AGGREGATORS, aggregate
+from fedmerit.detection import Verdict, Watch
 from fedmerit.errors import FedMeritError
 from fedmerit.quantisers import QUANTISERS, CpSGD, QuantileBins, UniformBins
 from fedmerit.scorers import (
@@ -10,6 +11,8 @@ from fedmerit.scorers import (
     ExactPCA,
     Merit,
     PublishedPCA,
+    RoundHistory,
+    gated_weights,
     required_parameters,
     score,
     weights,
@@ -43,13 +46,17 @@ __all__ = [
     "QuantileBins",
     "Quantiser",
     "Rejection",
+    "RoundHistory",
     "RoundInputs",
     "RoundRecord",
     "Scorer",
     "Signals",
     "UniformBins",
+    "Verdict",
+    "Watch",
     "__version__",
     "aggregate",
+    "gated_weights",
     "required_parameters",
     "score",
     "weights",

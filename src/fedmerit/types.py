@@ -100,6 +100,9 @@ class Contributions:
         True where the client is taken not to have worked, at the scorer's stated error rate.
     reasons : tuple of str
         Why a client is flagged, in words; empty where it is not.
+    eligible : (k,) bool
+        False where there is no evidence of work, so that the client gets no weight and no pay. A
+        near-copy is flagged but eligible: it shares one score with its twin.
     epsilon : (k,) float
         Truthfulness certificate: no re-labelling of its own signals could have raised this
         client's score by more. NaN where the scorer has none.
@@ -117,6 +120,7 @@ class Contributions:
     p_values: NDArray[np.float64]
     flagged: NDArray[np.bool_]
     reasons: tuple[str, ...]
+    eligible: NDArray[np.bool_]
     epsilon: NDArray[np.float64]
     work: NDArray[np.float64]
 
@@ -133,6 +137,7 @@ class Contributions:
         p_values: NDArray[np.float64] | None = None,
         flagged: NDArray[np.bool_] | None = None,
         reasons: tuple[str, ...] | None = None,
+        eligible: NDArray[np.bool_] | None = None,
         epsilon: NDArray[np.float64] | None = None,
         work: NDArray[np.float64] | None = None,
     ) -> "Contributions":
@@ -154,6 +159,7 @@ class Contributions:
             p_values=filled(p_values, (k,)),
             flagged=freeze(np.zeros(k, dtype=np.bool_) if flagged is None else flagged),
             reasons=("",) * k if reasons is None else reasons,
+            eligible=freeze(np.ones(k, dtype=np.bool_) if eligible is None else eligible),
             epsilon=filled(epsilon, (k,)),
             work=filled(work, (k,)),
         )

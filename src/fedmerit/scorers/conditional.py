@@ -88,6 +88,7 @@ class ConditionalPCA:
             p_values=p_values,
             flagged=flagged,
             reasons=reasons,
+            eligible=~flagged,
             epsilon=pairs.epsilon,
         )
 

@@ -81,6 +81,7 @@ class Merit:
             p_values=evidence.p_values.copy(),
             flagged=np.array([bool(text) for text in reasons]),
             reasons=reasons,
+            eligible=passed & (scores > 0),
             work=work,
         )
 
