@@ -1,19 +1,19 @@
 """Evidence over rounds: who has not worked, with an error rate that survives looking every round.
 
-For each client a wealth is kept that starts at 1 and bets, in every round the client takes part in,
-that it agrees with the cohort like a free rider (z about 0) and not at least a little like the others
-(z of at least delta, a tenth of what is typical in that round). The bet multiplies the wealth by
+For each client a wealth is kept that starts at 1 and bets, in every round the client takes part
+in, that it agrees with the cohort like a free rider (z about 0) and not at least a little like the
+others (z of at least delta, a tenth of what is typical in that round). The bet multiplies it by
 
     exp(-delta z + delta^2 / 2),
 
-whose expectation is at most 1 as long as the client's expected z is at least delta: the wealth is an
-e-process, and by Ville's inequality the chance that it *ever* reaches 1/a is at most a. So
+whose expectation is at most 1 as long as the client's expected z is at least delta: the wealth is
+an e-process, and by Ville's inequality the chance that it *ever* reaches 1/a is at most a. So
 
 - testing again every round costs nothing, and rounds without the client change nothing;
 - in rounds in which the cohort itself hardly agrees delta is small, and hardly anything is bet;
 - over clients, e-values give a false discovery rate under any dependence (Wang and Ramdas, "False
-  discovery rate control with e-values", 2022): sorted from above, the client of rank r is flagged if
-  its e-value is at least n / (rate r) for it or for one behind it.
+  discovery rate control with e-values", 2022): sorted from above, the client of rank r is flagged
+  if the e-value of rank r or of a later rank s is at least n / (rate s).
 """
 
 from collections.abc import Sequence
@@ -97,8 +97,13 @@ class Watch:
 
 
 def agreement_with_cohort(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Return each client's mean z with the cohort's members, and the cohort's median of it."""
+    """Return each client's mean z with the cohort's members, and the cohort's median of it.
+
+    Without a cohort both are 0.
+    """
     cohort, _ = find_cohort(z)
+    if not cohort.any():
+        return np.zeros(len(z)), 0.0
     members = np.tile(cohort, (len(z), 1)) & ~np.isnan(z)
     counted = np.maximum(members.sum(axis=1), 1)
     agreement: NDArray[np.float64] = np.where(members, z, 0.0).sum(axis=1) / counted

@@ -106,6 +106,8 @@ class Contributions:
     epsilon : (k,) float
         Truthfulness certificate: no re-labelling of its own signals could have raised this
         client's score by more. NaN where the scorer has none.
+    explained : (k,) float
+        Share of the report that public information explains, 0 to 1; NaN where not measured.
     work : (k,) float
         How far the client's private part agrees with its peers', size included; NaN where the
         scorer does not measure it. Its sum over rounds is the trust in a client.
@@ -122,6 +124,7 @@ class Contributions:
     reasons: tuple[str, ...]
     eligible: NDArray[np.bool_]
     epsilon: NDArray[np.float64]
+    explained: NDArray[np.float64]
     work: NDArray[np.float64]
 
     @classmethod
@@ -139,6 +142,7 @@ class Contributions:
         reasons: tuple[str, ...] | None = None,
         eligible: NDArray[np.bool_] | None = None,
         epsilon: NDArray[np.float64] | None = None,
+        explained: NDArray[np.float64] | None = None,
         work: NDArray[np.float64] | None = None,
     ) -> "Contributions":
         """Fill what a scorer does not provide with NaN (no flag, no reason); freeze all of it."""
@@ -161,6 +165,7 @@ class Contributions:
             reasons=("",) * k if reasons is None else reasons,
             eligible=freeze(np.ones(k, dtype=np.bool_) if eligible is None else eligible),
             epsilon=filled(epsilon, (k,)),
+            explained=filled(explained, (k,)),
             work=filled(work, (k,)),
         )
 

@@ -25,8 +25,8 @@ def find_cohort(z: NDArray[np.float64]) -> tuple[NDArray[np.bool_], tuple[str, .
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a
-    smaller group as long as they are fewer than the honest ones. Where nobody is joined, there is
-    nothing to compare with: everybody stays, and nobody is given a reason.
+    smaller group as long as they are fewer than the honest ones. Where nobody is joined there is no
+    cohort and nothing to compare with: nobody is in it, and nobody is given a reason.
     """
     clients = len(z)
     compared = ~np.isnan(z)
@@ -36,7 +36,7 @@ def find_cohort(z: NDArray[np.float64]) -> tuple[NDArray[np.bool_], tuple[str, .
     names, sizes = np.unique(group, return_counts=True)
     largest = sizes.max()
     if largest == 1:
-        return np.ones(clients, dtype=np.bool_), ("",) * clients
+        return np.zeros(clients, dtype=np.bool_), ("",) * clients
     # Of groups of equal size, the one that agrees most is the cohort.
     candidates = names[sizes == largest]
     strength = [np.nansum(np.where(np.outer(group == n, group == n), z, 0.0)) for n in candidates]

@@ -90,6 +90,7 @@ class ConditionalPCA:
             reasons=reasons,
             eligible=~flagged,
             epsilon=pairs.epsilon,
+            explained=explained,
         )
 
     def _flags(

@@ -66,11 +66,15 @@ class Merit:
         reversed_ = passed & (direction >= _CLEAR_DIRECTION) & (quality <= -np.sqrt(-_REVERSED))
 
         def reason(client: int) -> str:
+            if evidence.explained[client] >= self.gate.explained:
+                return evidence.reasons[client]
+            if lone_reasons[client]:
+                return lone_reasons[client]
             if evidence.flagged[client]:
                 return evidence.reasons[client]
             if copies.twin[client] >= 0:
                 return f"near-copy of client {copies.twin[client]}"
-            return "reversed" if reversed_[client] else lone_reasons[client]
+            return "reversed" if reversed_[client] else ""
 
         reasons = tuple(reason(client) for client in range(inputs.clients))
         return Contributions.of(
@@ -82,6 +86,7 @@ class Merit:
             flagged=np.array([bool(text) for text in reasons]),
             reasons=reasons,
             eligible=passed & (scores > 0),
+            explained=evidence.explained.copy(),
             work=work,
         )
 
@@ -114,7 +119,11 @@ def work_of(
     typical = np.maximum(np.nanmedian(_off_diagonal(cosine), axis=1), 0.0)
     bounded = np.minimum(cosine, np.maximum.outer(typical, typical))
     np.fill_diagonal(bounded, 0.0)
-    return cosine, share * bounded.sum(axis=1) / (clients - 1)
+    agreement = bounded.sum(axis=1) / (clients - 1)
+    # Noise makes a report longer in the measure in which it makes it agree less. So that it does not
+    # pay, agreement below the median counts twice.
+    coherence = np.clip(agreement / max(float(np.median(agreement)), 1e-300), 0.0, 1.0)
+    return cosine, share * coherence * agreement
 
 
 def quality_of(

@@ -1,0 +1,54 @@
+import numpy as np
+
+from fedmerit.scorers.cohort import find_cohort, near_copies
+
+
+def z_of(groups, strength=50.0):
+    """A z matrix in which the members of each group agree and others do not."""
+    k = sum(len(group) for group in groups)
+    z = np.zeros((k, k))
+    for group in groups:
+        z[np.ix_(group, group)] = strength
+    np.fill_diagonal(z, np.nan)
+    return z
+
+
+def test_largest_group_is_the_cohort():
+    cohort, reasons = find_cohort(z_of([[0, 3, 4], [1, 2], [5]]))
+    assert cohort.tolist() == [True, False, False, True, True, False]
+    assert reasons == (
+        "",
+        "agrees only with a clique",
+        "agrees only with a clique",
+        "",
+        "",
+        "independent of every peer",
+    )
+
+
+def test_a_chain_of_agreement_is_one_group():
+    z = np.zeros((4, 4))
+    for i in range(3):
+        z[i, i + 1] = z[i + 1, i] = 20
+    np.fill_diagonal(z, np.nan)
+    assert find_cohort(z)[0].all()
+
+
+def test_where_nobody_agrees_nobody_is_accused():
+    cohort, reasons = find_cohort(z_of([[0], [1], [2]]))
+    assert not cohort.any()
+    assert reasons == ("", "", "")
+
+
+def test_of_equal_groups_the_stronger_is_the_cohort():
+    z = z_of([[0, 1], [2, 3]])
+    z[2, 3] = z[3, 2] = 60
+    assert find_cohort(z)[0].tolist() == [False, False, True, True]
+
+
+def test_near_copies_are_grouped():
+    cosine = np.eye(4)
+    cosine[0, 2] = cosine[2, 0] = 0.99
+    copies = near_copies(cosine)
+    assert copies.group_size.tolist() == [2, 1, 2, 1]
+    assert copies.twin.tolist() == [2, -1, 0, -1]

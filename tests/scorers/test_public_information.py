@@ -1,0 +1,197 @@
+"""What public information can produce earns nothing; what clients add themselves does."""
+
+import numpy as np
+import pytest
+
+import fedmerit
+from fedmerit.scorers.evidence import agreeing_z, discoveries, upper_tail
+from fedmerit.scorers.strata import assign_strata, group_by
+from tests.conftest import JIT_OFF
+from tests.rounds import public_round
+
+pytestmark = pytest.mark.kernel
+SIZE = 1500 if JIT_OFF else 6000
+
+
+def riders(world):
+    g, w = world.last_update, world.model
+    signs = world.rng.choice([-1.0, 1.0], size=g.shape)
+    scales = world.rng.choice([1e-3, 1e-4, 1e-5], size=g.shape)
+    return {
+        "random update": world.noise(0.01),
+        "random model": world.noise(0.05) - w,
+        "zero": np.zeros_like(g),
+        "stale": g,
+        "scaled stale": 3 * g,
+        "advanced delta": g + world.noise(1e-3),
+        "adaptive": g + scales * world.rng.normal(size=g.shape),
+        "partly exact": 1.02 * g + (world.rng.random(g.shape) < 0.7) * world.noise(1e-6),
+        "disguised": g + world.noise(0.3 * g.std()),
+        "sign mimic": signs * np.abs(g),
+        "root": np.sign(g) * np.sqrt(np.abs(g)),
+    }
+
+
+@pytest.mark.parametrize("method", ["conditional", "merit"])
+def test_nothing_public_is_paid_and_everything_public_is_flagged(method):
+    world = public_round(parameters=SIZE)
+    everybody = riders(world)
+    for name, report in everybody.items():
+        updates = world.with_riders(report)
+        result = fedmerit.score(updates, method=method, public=world.public, rng=1)
+        honest = result.scores[:-1].mean()
+        assert not result.eligible[-1], name
+        assert result.flagged[-1], name
+        assert result.eligible[:-1].all(), name
+        if method == "merit":
+            assert result.scores[-1] == 0, name
+        elif name != "root":  # a smooth function of g, recognised by how much of it g explains
+            assert abs(result.scores[-1]) < 0.15 * honest, name
+
+
+def test_plain_agreement_pays_the_replayer_and_conditional_does_not():
+    world = public_round(parameters=SIZE, private=0.3)
+    updates = world.with_riders(world.last_update)
+    plain = fedmerit.score(updates, method="exact", rng=0).scores
+    assert plain[-1] > 0.8 * plain[:-1].mean()
+    conditional = fedmerit.score(updates, method="conditional", public=world.public, rng=0)
+    assert conditional.scores[-1] == 0
+    assert conditional.reasons[-1] == "explained by public information (100%)"
+
+
+def test_reasons_are_words():
+    world = public_round(clients=8, parameters=SIZE)
+    shared = world.noise(0.01)
+    updates = world.with_riders(world.noise(0.01), shared, shared, world.last_update)
+    updates[0] = updates[1]
+    result = fedmerit.score(updates, public=world.public, rng=0)
+    assert result.reasons[0] == "near-copy of client 1"
+    assert result.reasons[1] == "near-copy of client 0"
+    assert result.reasons[8] == "independent of every peer"
+    assert set(result.reasons[9:11]) == {"agrees only with a clique"}
+    assert result.reasons[11].startswith("explained by public information")
+    assert result.reasons[2:8] == ("",) * 6
+    assert result.explain(8).endswith("Flagged: independent of every peer")
+
+
+def test_colluders_below_half_earn_nothing():
+    world = public_round(clients=5, parameters=SIZE)
+    secret = world.noise(0.01)
+    partly = [secret + world.noise(0.001) for _ in range(4)]
+    result = fedmerit.score(world.with_riders(*partly), public=world.public, rng=0)
+    assert (result.scores[5:] == 0).all()
+    assert set(result.reasons[5:]) == {"agrees only with a clique"}
+    assert (result.scores[:5] > 0).all()
+
+
+def test_reversed_update_scores_at_most_zero():
+    world = public_round(clients=8, parameters=SIZE)
+    updates = world.honest.astype(np.float32)
+    updates[0] *= -1
+    result = fedmerit.score(updates, public=world.public, rng=0)
+    assert result.scores[0] <= 0
+    assert result.reasons[0] == "reversed"
+    assert not result.eligible[0]
+
+
+def test_near_copies_share_one_score():
+    world = public_round(clients=6, parameters=SIZE)
+    alone = fedmerit.score(world.honest, public=world.public, rng=0).scores
+    twice = fedmerit.score(world.with_riders(world.honest[0]), public=world.public, rng=0)
+    assert twice.scores[0] == pytest.approx(twice.scores[6])
+    assert twice.scores[0] + twice.scores[6] < 1.3 * alone[0]
+    assert twice.eligible[[0, 6]].all()
+
+
+def test_scale_buys_at_most_the_bound():
+    world = public_round(clients=8, parameters=SIZE)
+    updates = world.honest.astype(np.float32)
+    before = fedmerit.score(updates, public=world.public, rng=0).scores
+    updates[0] *= 100
+    after = fedmerit.score(updates, public=world.public, rng=0).scores
+    assert after[0] < 2.1 * before[0]
+
+
+def test_more_signal_is_more_merit():
+    world = public_round(clients=6, parameters=SIZE)
+    updates = world.honest.astype(np.float32)
+    updates += np.linspace(0, 0.006, 6)[:, None] * world.rng.normal(size=updates.shape)
+    scores = fedmerit.score(updates, public=world.public, rng=0).scores
+    assert (np.diff(scores) < 0).all()
+
+
+def test_removing_ones_own_previous_report_leaves_only_what_is_new():
+    world = public_round(clients=6, parameters=SIZE)
+    updates = world.honest.astype(np.float32)
+    replayed = updates.copy()
+    replayed[1:] += 0.002 * world.rng.normal(size=(5, SIZE))
+    result = fedmerit.score(replayed, public=world.public, previous=updates, rng=0)
+    assert result.work[0] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.01])
+def test_p_values_are_valid_for_independent_reports(rate):
+    """Real type-I rates are in docs/results; here a quick look at the same law."""
+    rounds, clients = (40, 4) if JIT_OFF else (300, 4)
+    rng = np.random.default_rng(8)
+    hits = 0
+    for _ in range(rounds):
+        world = public_round(clients=clients, parameters=400, seed=int(rng.integers(2**31)))
+        updates = world.with_riders(world.noise(0.01))
+        p = fedmerit.score(updates, method="conditional", public=world.public, rng=rng).p_values
+        hits += p[-1] <= rate
+    assert hits <= rate * rounds + 4 * np.sqrt(rate * rounds)
+
+
+def test_upper_tail_of_the_normal():
+    assert upper_tail(np.array([0.0, 1.6448536, 3.0902323])) == pytest.approx(
+        [0.5, 0.05, 0.001], rel=1e-5
+    )
+
+
+def test_agreeing_z_takes_the_best_fifth():
+    z = np.full((11, 11), np.nan)
+    z[0, 1:] = np.arange(10)  # ten peers: the second largest counts, times 10 / 2
+    z[1:, 0] = 0.0
+    reached, p_values = agreeing_z(z)
+    assert reached[0] == 8
+    assert p_values[0] == pytest.approx(5 * upper_tail(np.array([8.0]))[0])
+    assert p_values[1] == pytest.approx(0.5)
+
+
+def test_discoveries_by_hand():
+    p = np.array([0.001, 0.02, 0.9, 0.011])
+    # harmonic factor 25/12: limits at rate 0.1 are 0.012, 0.024, 0.036, 0.048
+    assert discoveries(p, 0.1).tolist() == [True, True, False, True]
+    assert not discoveries(np.ones(3), 0.1).any()
+
+
+def test_strata_follow_layers_and_public_quantiles(rng):
+    layers = np.repeat([0, 1, 2], [4000, 2000, 10])
+    public = rng.normal(size=(2, 6010)).astype(np.float32)
+    public[0, :300] = 0
+    stratum = assign_strata(6010, public, layers, strata=12)
+    for s in np.unique(stratum):
+        assert len(np.unique(layers[stratum == s])) == 1
+    assert len(np.unique(stratum[:300])) == 1
+    assert not np.isin(stratum[300:4000], stratum[:300]).any()  # exact zeros are their own kind
+    highest = [public[0, stratum == s].max() for s in np.unique(stratum[300:4000])]
+    assert len(highest) == len(set(highest)) > 4
+    order, starts = group_by(stratum, int(stratum.max()) + 1)
+    assert (np.diff(stratum[order]) >= 0).all()
+    assert starts[-1] == 6010
+
+
+def test_gated_weights_leave_out_who_shows_nothing():
+    world = public_round(clients=6, parameters=SIZE)
+    result = fedmerit.score(world.with_riders(world.last_update), public=world.public, rng=0)
+    weights = fedmerit.gated_weights(result, alpha=10)
+    assert weights[-1] == 0
+    assert weights.sum() == pytest.approx(1)
+    assert weights[:6] == pytest.approx(fedmerit.weights(result.scores[:6], 10))
+
+
+def test_gated_weights_are_equal_where_nobody_shows_anything(rng):
+    noise = rng.normal(size=(4, 600)).astype(np.float32)
+    result = fedmerit.score(noise, rng=0)
+    assert fedmerit.gated_weights(result).tolist() == [0.25] * 4
