@@ -125,7 +125,7 @@ class Contributions:
         reasons: tuple[str, ...] | None = None,
         epsilon: NDArray[np.float64] | None = None,
     ) -> "Contributions":
-        """Fill what a scorer does not provide with NaN (no flag, no reason) and freeze all of it."""
+        """Fill what a scorer does not provide with NaN (no flag, no reason); freeze all of it."""
         k = len(scores)
 
         def filled(
