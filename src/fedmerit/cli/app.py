@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from fedmerit.cli import demo
+from fedmerit.cli import data, demo, simulate
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
@@ -15,6 +15,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("demo")(demo.demo)
+app.command("simulate")(simulate.simulate)
+app.add_typer(data.app, name="data")
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130

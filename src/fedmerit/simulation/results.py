@@ -53,10 +53,13 @@ class ResultFiles:
                 )
             os.truncate(path, size)
 
-    def clients(self) -> list[list[str]]:
-        """Read the rows of clients.csv, without the header."""
-        with self.paths[1].open(encoding="utf-8", newline="") as file:
-            return list(csv.reader(file))[1:]
+    def read(self) -> tuple[list[list[str]], list[list[str]]]:
+        """Return the rows of rounds.csv and of clients.csv, without their headers."""
+        rows = []
+        for path in self.paths:
+            with path.open(encoding="utf-8", newline="") as file:
+                rows.append(list(csv.reader(file))[1:])
+        return rows[0], rows[1]
 
 
 def round_row(record: RoundRecord) -> list[str]:
