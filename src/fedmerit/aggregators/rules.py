@@ -63,7 +63,8 @@ def trimmed(updates: FloatArray, *, trim: float = 0.1) -> FloatArray:
 
 def krum(updates: FloatArray, *, byzantine: int | None = None) -> FloatArray:
     """Return the update that is closest to its neighbours (Blanchard et al., NeurIPS 2017)."""
-    return updates[np.argmin(krum_distances(updates, byzantine))].copy()
+    chosen: FloatArray = updates[np.argmin(krum_distances(updates, byzantine))]
+    return chosen.copy()
 
 
 def multi_krum(
@@ -114,10 +115,10 @@ def geometric_median(updates: FloatArray, weights: NDArray[np.float64] | None = 
         squared_distances_to(updates, point, squared)
         distances = np.sqrt(squared)
         reached = float(shares @ distances)
-        if reached >= objective * (1 - _GEOMETRIC_TOLERANCE):
+        if reached == 0 or reached >= objective * (1 - _GEOMETRIC_TOLERANCE):
             break
         objective = reached
-        pull = shares / np.maximum(distances, _GEOMETRIC_TOLERANCE * distances.max())
+        pull = shares / np.maximum(distances, _GEOMETRIC_TOLERANCE * reached)
         weighted_sum(updates, pull / pull.sum(), point)
     return point.astype(updates.dtype)
 

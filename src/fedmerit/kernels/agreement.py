@@ -31,7 +31,7 @@ def score_pairs(counts: NDArray[np.int32], results: NDArray[np.float64]) -> None
                 if size < 2:
                     continue
                 signs = positive_delta(counts[pair, 2 * stratum + 1 - side])
-                same, apart, spread, gain = _score_half(own, size, signs)
+                same, apart, spread, gain = score_half(own, size, signs)
                 # Algorithm 2 averages over bonus parameters, so a half counts by its size.
                 share = size / total
                 agreement += share * same
@@ -74,7 +74,7 @@ def _marginals(counts: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[
 
 
 @njit(cache=True)
-def _score_half(
+def score_half(
     counts: NDArray[np.int32], size: int, signs: NDArray[np.bool_]
 ) -> tuple[float, float, float, float]:
     """Score one half with given signs: agreement, chance, null variance, certificate."""

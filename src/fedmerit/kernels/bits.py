@@ -14,7 +14,6 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _ONE = np.uint64(1)
 _TO_UNIT = 2.0**-53
-WORD_BITS = 64
 
 
 @njit(cache=True)
@@ -29,11 +28,11 @@ def random_word(seed: np.uint64, index: int) -> np.uint64:
 @njit(cache=True)
 def random_unit(seed: np.uint64, index: int) -> float:
     """Return word `index` as a number in [0, 1) with 53 random bits."""
-    return (random_word(seed, index) >> np.uint64(11)) * _TO_UNIT
+    return float(random_word(seed, index) >> np.uint64(11)) * _TO_UNIT
 
 
 @njit(cache=True)
-def random_below(seed: np.uint64, index: int, bound: int) -> int:
+def random_below(seed: np.uint64, index: int, bound: int) -> np.int64:
     """Return word `index` as an integer in [0, bound); the bias is below bound / 2^64."""
     return np.int64(random_word(seed, index) % np.uint64(bound))
 
@@ -50,7 +49,7 @@ def popcount(word: np.uint64) -> np.uint64:
 
 
 @njit(cache=True)
-def bit_at(words: NDArray[np.uint64], position: int) -> int:
+def bit_at(words: NDArray[np.uint64], position: int | np.int64) -> np.int64:
     """Return bit `position` of a packed bit stream, 0 or 1."""
     return np.int64((words[position >> 6] >> np.uint64(position & 63)) & _ONE)
 
@@ -68,8 +67,8 @@ def fill_balanced_half(seed: np.uint64, length: int, words: NDArray[np.uint64]) 
     int
         How many words of the stream were used; the caller goes on from there.
     """
-    used = words.shape[0]
-    ones = 0
+    used: int = words.shape[0]
+    ones = np.int64(0)
     for w in range(used):
         words[w] = random_word(seed, w)
     tail = length & 63

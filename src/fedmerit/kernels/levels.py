@@ -139,7 +139,6 @@ def _bin_row_by_rank(
 @njit(cache=True)
 def _sortable(bits: np.unsignedinteger, sign: np.unsignedinteger) -> np.unsignedinteger:
     """Map IEEE-754 bits to an unsigned key in the order of the floats; -0.0 becomes 0.0."""
-    if bits & sign == 0:
-        return bits | sign
     # Negative: the larger the magnitude, the smaller the key. For -0.0 this is the key of 0.0.
-    return sign - (bits ^ sign)
+    key: np.unsignedinteger = (bits | sign) if bits & sign == 0 else sign - (bits ^ sign)
+    return key

@@ -18,7 +18,7 @@ def required_parameters(levels: int, epsilon: float, delta: float) -> int:
     Examples
     --------
     >>> required_parameters(levels=8, epsilon=0.1, delta=0.05)
-    172556
+    172555
     """
     h = check_levels(levels)
     epsilon = check_number("epsilon", epsilon, above=0)
