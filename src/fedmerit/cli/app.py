@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedmerit import __version__
-from fedmerit.cli import data, demo, simulate
+from fedmerit.cli import data, demo, reproduce, simulate
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("simulate")(simulate.simulate)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 
 
