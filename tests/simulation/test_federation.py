@@ -138,7 +138,7 @@ def test_quantised_upload_scores_levels_and_aggregates_their_values(digits):
 
 def test_sequential_training_gives_the_same_federation(digits):
     stacked = records_of(replace(SMALL, rounds=2), digits)
-    sequential = records_of(replace(SMALL, rounds=2, stacked=False), digits)
+    sequential = records_of(replace(SMALL, rounds=2, together=False), digits)
     for a, b in zip(stacked, sequential, strict=True):
         assert a.metrics["loss"] == pytest.approx(b.metrics["loss"], rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""Stacked training is sequential training, for every model, optimiser and mix of clients."""
+"""Training together is sequential training, for every model, optimiser and mix of clients."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ from torch import nn
 from fedmerit.behaviours import LocalData
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.rng import stream
-from fedmerit.simulation import gradients, stacked
+from fedmerit.simulation import gradients, perceptron, stacked
+from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import Mlp, build_model
 from fedmerit.simulation.network import Network
 from fedmerit.simulation.sequential import train_sequential
@@ -53,17 +54,18 @@ class Brought(nn.Module):
         return self.again(self.drop(self.again(x).tanh()))[:, :10] * self.scale
 
 
+@pytest.mark.parametrize("train", [train_stacked, train_together])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
 @pytest.mark.parametrize(
     ("name", "dropout"), [("mlp", 0.0), ("mlp", 0.5), ("lenet5", 0.0), ("cnn", 0.0)]
 )
-def test_stacked_equals_sequential(name, dropout, optimiser):
+def test_together_equals_sequential(name, dropout, optimiser, train):
     network = network_of(name, dropout)
     start = network.flatten()
     training = LocalTraining(epochs=2, batch_size=10, optimiser=optimiser)
     rate = 0.01 if optimiser == "sgd" else 0.001
     expected = train_sequential(network, start, jobs_of(SIZES), training, rate)
-    found = train_stacked(network, start, jobs_of(SIZES), training, rate)
+    found = train(network, start, jobs_of(SIZES), training, rate)
     assert np.abs(expected).max() > 1e-3
     # Adam divides by the size of a gradient, which blows up rounding where it is almost zero.
     np.testing.assert_allclose(found, expected, atol=2e-6 if optimiser == "sgd" else 1e-4)
@@ -106,6 +108,38 @@ def test_a_clients_update_does_not_depend_on_who_else_trains_or_how_they_are_gro
     monkeypatch.setattr(stacked, "STACK_BYTES", 1)
     apart = train_stacked(network, start, jobs_of(SIZES), training, 0.05)
     np.testing.assert_allclose(together, apart, atol=2e-6)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("inputs", [5, 6])
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_the_kernel_equals_sequential_for_odd_and_even_sizes(inputs, dropout):
+    torch.manual_seed(2)
+    network = Network(Mlp((inputs, 7, 3), dropout), (inputs,))
+    start, training = network.flatten(), LocalTraining(epochs=2, batch_size=7, momentum=0.9)
+
+    def jobs():
+        rng = stream(4, "data")
+        sizes = (9, 7, 2)
+        x = [rng.standard_normal((n, inputs), dtype=np.float32) for n in sizes]
+        data = [LocalData(part, rng.integers(0, 3, len(part))) for part in x]
+        return [TrainingJob(d, stream(4, "b", i), stream(4, "d", i)) for i, d in enumerate(data)]
+
+    assert perceptron.is_perceptron(network, training)
+    expected = train_sequential(network, start, jobs(), training, 0.1)
+    found = perceptron.train_perceptrons(network, start, jobs(), training, 0.1)
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_the_kernel_gives_the_same_bits_for_any_number_of_threads(monkeypatch):
+    network = network_of("mlp", dropout=0.5)
+    start, training = network.flatten(), LocalTraining(epochs=2)
+    many = train_together(network, start, jobs_of(SIZES), training, 0.05)
+    monkeypatch.setattr(perceptron, "_cores", lambda: 1)
+    one = train_together(network, start, jobs_of(SIZES), training, 0.05)
+    alone = train_together(network, start, jobs_of(SIZES)[2:3], training, 0.05)
+    np.testing.assert_array_equal(many, one)
+    np.testing.assert_array_equal(many[2:3], alone)
 
 
 def test_same_streams_same_bits():

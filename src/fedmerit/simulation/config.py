@@ -80,7 +80,7 @@ class FederationConfig:
         (FedAvg); "uniform".
     rule : str
         How updates are combined, a name in `fedmerit.AGGREGATORS`.
-    stacked : bool
+    together : bool
         Train all clients of a round together. False trains one after the other: slower, for modules
         that cannot be stacked.
     """
@@ -98,7 +98,7 @@ class FederationConfig:
     weighting: str = "score"
     alpha: float = 10.0
     rule: str = "mean"
-    stacked: bool = True
+    together: bool = True
 
     def __post_init__(self) -> None:
         check_count("users", self.users, least=2)

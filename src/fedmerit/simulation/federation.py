@@ -17,11 +17,11 @@ from fedmerit.rng import stream
 from fedmerit.scorers import weights as score_weights
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import build_model
 from fedmerit.simulation.network import Network, Vector
 from fedmerit.simulation.partition import Indices
 from fedmerit.simulation.sequential import train_sequential
-from fedmerit.simulation.stacked import train_stacked
 from fedmerit.simulation.training import TrainingJob
 from fedmerit.types import (
     ClientRecord,
@@ -156,7 +156,7 @@ class Federation:
             )
             for c in working
         ]
-        train = train_stacked if self.config.stacked else train_sequential
+        train = train_together if self.config.together else train_sequential
         updates = train(self.network, model, jobs, training, training.rate(number))
         return dict(zip(working, updates, strict=True))
 
