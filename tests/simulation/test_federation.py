@@ -1,5 +1,6 @@
 """The round loop: what it records, whom it believes, and that a seed decides everything."""
 
+import tracemalloc
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,6 +110,20 @@ def test_a_step_adds_the_aggregate_of_the_reports(digits):
     ]
     np.testing.assert_array_equal(after.model, start.model + aggregate(np.stack(noise)))
     np.testing.assert_array_equal(after.recent[0], after.model - start.model)
+
+
+def test_memory_grows_with_the_round_not_with_the_federation(digits):
+    def peak(users):
+        parts = [np.arange(i % 1000, i % 1000 + 40) for i in range(users)]
+        federation = Federation(replace(SMALL, users=users), digits, parts=parts)
+        state, _ = federation.step(federation.start())
+        tracemalloc.start()
+        federation.step(state)
+        _, highest = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return highest
+
+    assert peak(2000) < 1.2 * peak(20)
 
 
 def test_a_clients_work_does_not_depend_on_how_others_behave(digits):

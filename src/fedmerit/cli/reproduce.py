@@ -21,7 +21,13 @@ QUICK_ROUNDS, QUICK_SEEDS, QUICK_POINTS = 10, 1, 3
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="mnist-free-riders, mnist-noise or mnist-honest.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="mnist-free-riders, mnist-noise, mnist-honest, or mnist-random-models (riders "
+            "whose models, not updates, are noise)."
+        ),
+    ],
     out: Annotated[
         Path, typer.Option(help="Folder for runs, tables and figures; a stopped run continues.")
     ] = Path("runs"),

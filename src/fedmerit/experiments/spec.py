@@ -109,6 +109,14 @@ EXPERIMENTS = {
             tuple(Point(p, f"{p}% random-update:0.01") for p in (0, 10, 20, 30, 40, 50)),
             LINES,
         ),
+        # The other reading of the paper's "generates model parameters": the rider's model is noise.
+        Experiment(
+            "mnist-random-models",
+            "MNIST with free riders that send random models",
+            "free riders (%)",
+            tuple(Point(p, f"{p}% random-model:0.01") for p in (0, 10, 20, 30, 40, 50)),
+            LINES,
+        ),
         Experiment(
             "mnist-noise",
             "MNIST with 25 % privacy-preserving users",

@@ -74,7 +74,8 @@ class FederationConfig:
         With a quantiser that can go back to values, clients upload levels: these are scored, and
         their values are aggregated. None: floats are uploaded, and the scorer quantises them.
     scorer : Scorer or None
-        None scores nobody (plain FedAvg needs no scores).
+        None scores nobody (plain FedAvg needs no scores). A run can be resumed if the scorer's repr
+        says its settings, as that of a dataclass does.
     weighting : str
         "score": softmax of `alpha` times the score (Fed-PCA); "size": by claimed data size
         (FedAvg); "uniform".

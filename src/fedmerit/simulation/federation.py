@@ -1,9 +1,7 @@
 """The round loop's body: from one state of a federation to the next."""
 
 import hashlib
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +19,7 @@ from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import build_model
 from fedmerit.simulation.network import Network, Vector
 from fedmerit.simulation.partition import Indices
+from fedmerit.simulation.records import Clock, client_records
 from fedmerit.simulation.sequential import train_sequential
 from fedmerit.simulation.training import TrainingJob
 from fedmerit.types import (
@@ -114,7 +113,7 @@ class Federation:
     def step(self, state: FederationState) -> tuple[FederationState, RoundRecord]:
         """Run the next round."""
         number = state.round + 1
-        clock = _Clock()
+        clock = Clock()
         drawn = stream(self.config.seed, "round", number, "clients").choice(
             self.config.users, self.config.per_round, replace=False
         )
@@ -189,7 +188,7 @@ class Federation:
         clients: Sequence[int],
         number: int,
         state: FederationState,
-        clock: "_Clock",
+        clock: Clock,
     ) -> tuple[FloatArray, tuple[ClientRecord, ...]]:
         config = self.config
         values: FloatArray = np.stack([report.update for report in reports])
@@ -215,7 +214,7 @@ class Federation:
                 values, None if config.weighting == "uniform" else weights, rule=config.rule
             )
         labels = [self.behaviours[client].label for client in clients]
-        return change, _client_records(clients, labels, reports, weights, contributions)
+        return change, client_records(clients, labels, reports, weights, contributions)
 
     def _weights(
         self, reports: Sequence[Report], contributions: Contributions | None
@@ -225,46 +224,3 @@ class Federation:
         if self.config.weighting == "size":
             return check_weights([report.num_examples for report in reports], len(reports))
         return np.full(len(reports), 1 / len(reports))
-
-
-def _client_records(
-    clients: Sequence[int],
-    labels: Sequence[str],
-    reports: Sequence[Report],
-    weights: NDArray[np.float64],
-    contributions: Contributions | None,
-) -> tuple[ClientRecord, ...]:
-    if contributions is None:
-        contributions = Contributions.of("none", np.full(len(clients), np.nan))
-    return tuple(
-        ClientRecord(
-            client=str(client),
-            score=float(contributions.scores[row]),
-            weight=float(weights[row]),
-            p_value=_number(contributions.p_values[row]),
-            epsilon=_number(contributions.epsilon[row]),
-            flagged=bool(contributions.flagged[row]),
-            reason=contributions.reasons[row],
-            num_examples=reports[row].num_examples,
-            behaviour=labels[row],
-        )
-        for row, client in enumerate(clients)
-    )
-
-
-def _number(value: np.float64) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-class _Clock:
-    """Seconds by phase."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to `name`."""
-        begin = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
