@@ -205,6 +205,7 @@ def test_behaviours_see_what_was_published_and_no_more(digits):
     assert [len(view.global_updates) for view in seen] == [0, 1, 2, 3, 3]
     assert [len(view.update_norms) for view in seen] == [0, 1, 2, 3, 4]
     assert HISTORY == 3
+    assert not any(view.global_model.flags.writeable for view in seen)
     newest = seen[-1].global_model - seen[-2].global_model
     np.testing.assert_array_equal(seen[-1].global_updates[0], newest)
     assert seen[-1].update_norms[-1] == pytest.approx(np.linalg.norm(newest), rel=1e-5)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedmerit.errors import CheckpointError
 from fedmerit.simulation.federation import FederationState
+from fedmerit.types import freeze
 
 VERSION = 1
 
@@ -53,8 +54,8 @@ def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
             checkpoint = Checkpoint(
                 FederationState(
                     round=int(file["round"]),
-                    model=file["model"],
-                    recent=tuple(file["recent"].astype(np.float32)),
+                    model=freeze(file["model"]),
+                    recent=tuple(freeze(file["recent"].astype(np.float32))),
                     norms=tuple(float(norm) for norm in file["norms"]),
                 ),
                 str(file["fingerprint"]),

@@ -97,7 +97,7 @@ class Federation:
 
     def start(self) -> FederationState:
         """Return the state before the first round."""
-        return FederationState(0, self._initial.copy())
+        return FederationState(0, freeze(self._initial.copy()))
 
     @property
     def fingerprint(self) -> str:
