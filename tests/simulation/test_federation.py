@@ -123,7 +123,8 @@ def test_memory_grows_with_the_round_not_with_the_federation(digits):
         tracemalloc.stop()
         return highest
 
-    assert peak(2000) < 1.2 * peak(20)
+    # One parameter vector per user would be 4.8 kB. Threads make the peak vary by some kilobytes.
+    assert peak(4020) - peak(20) < 4000 * 100
 
 
 def test_a_clients_work_does_not_depend_on_how_others_behave(digits):
