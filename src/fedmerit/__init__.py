@@ -1,13 +1,18 @@
 """fedmerit: what each client of a federation contributed, without any test data."""
 
 from fedmerit.aggregators import AGGREGATORS, aggregate
+from fedmerit.detection import Verdict, Watch
 from fedmerit.errors import FedMeritError
 from fedmerit.quantisers import QUANTISERS, CpSGD, QuantileBins, UniformBins
 from fedmerit.scorers import (
     SCORERS,
+    ConditionalPCA,
     CorrelatedAgreement,
     ExactPCA,
+    Merit,
     PublishedPCA,
+    RoundHistory,
+    gated_weights,
     required_parameters,
     score,
     weights,
@@ -30,22 +35,28 @@ __all__ = [
     "QUANTISERS",
     "SCORERS",
     "ClientRecord",
+    "ConditionalPCA",
     "Contributions",
     "CorrelatedAgreement",
     "CpSGD",
     "ExactPCA",
     "FedMeritError",
+    "Merit",
     "PublishedPCA",
     "QuantileBins",
     "Quantiser",
     "Rejection",
+    "RoundHistory",
     "RoundInputs",
     "RoundRecord",
     "Scorer",
     "Signals",
     "UniformBins",
+    "Verdict",
+    "Watch",
     "__version__",
     "aggregate",
+    "gated_weights",
     "required_parameters",
     "score",
     "weights",

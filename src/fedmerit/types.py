@@ -49,11 +49,17 @@ class RoundInputs:
         Vectors every client knows: the last global update, the current global model, ...
     layers : (d,) int64 array or None
         Which layer each parameter belongs to.
+    previous : (k, d) float array or None
+        Each client's own previous report; zeros for a client without one.
+    trust : (k,) float array or None
+        What each client has shown in earlier rounds (the sum of its `Contributions.work`).
     """
 
     updates: FloatArray | Signals
     public: FloatArray | None = None
     layers: NDArray[np.int64] | None = None
+    previous: FloatArray | None = None
+    trust: NDArray[np.float64] | None = None
 
     @property
     def clients(self) -> int:
@@ -94,9 +100,15 @@ class Contributions:
         True where the client is taken not to have worked, at the scorer's stated error rate.
     reasons : tuple of str
         Why a client is flagged, in words; empty where it is not.
+    eligible : (k,) bool
+        False where there is no evidence of work, so that the client gets no weight and no pay. A
+        near-copy is flagged but eligible: it shares one score with its twin.
     epsilon : (k,) float
         Truthfulness certificate: no re-labelling of its own signals could have raised this
         client's score by more. NaN where the scorer has none.
+    work : (k,) float
+        How far the client's private part agrees with its peers', size included; NaN where the
+        scorer does not measure it. Its sum over rounds is the trust in a client.
     """
 
     method: str
@@ -108,7 +120,9 @@ class Contributions:
     p_values: NDArray[np.float64]
     flagged: NDArray[np.bool_]
     reasons: tuple[str, ...]
+    eligible: NDArray[np.bool_]
     epsilon: NDArray[np.float64]
+    work: NDArray[np.float64]
 
     @classmethod
     def of(
@@ -123,7 +137,9 @@ class Contributions:
         p_values: NDArray[np.float64] | None = None,
         flagged: NDArray[np.bool_] | None = None,
         reasons: tuple[str, ...] | None = None,
+        eligible: NDArray[np.bool_] | None = None,
         epsilon: NDArray[np.float64] | None = None,
+        work: NDArray[np.float64] | None = None,
     ) -> "Contributions":
         """Fill what a scorer does not provide with NaN (no flag, no reason); freeze all of it."""
         k = len(scores)
@@ -143,7 +159,9 @@ class Contributions:
             p_values=filled(p_values, (k,)),
             flagged=freeze(np.zeros(k, dtype=np.bool_) if flagged is None else flagged),
             reasons=("",) * k if reasons is None else reasons,
+            eligible=freeze(np.ones(k, dtype=np.bool_) if eligible is None else eligible),
             epsilon=filled(epsilon, (k,)),
+            work=filled(work, (k,)),
         )
 
     def explain(self, client: int) -> str:

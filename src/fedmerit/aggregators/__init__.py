@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from fedmerit.aggregators import rules
 from fedmerit.errors import SettingError, UnknownNameError, WeightsError
 from fedmerit.types import FloatArray
-from fedmerit.validation import check_matrix, check_weights
+from fedmerit.validation import check_matrix, check_number, check_weights
 
 __all__ = ["AGGREGATORS", "aggregate"]
 
@@ -23,7 +23,12 @@ AGGREGATORS: dict[str, Callable[..., FloatArray]] = {
 
 
 def aggregate(
-    updates: ArrayLike, weights: ArrayLike | None = None, *, rule: str = "mean", **settings: object
+    updates: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    rule: str = "mean",
+    norm_bound: float | None = None,
+    **settings: object,
 ) -> FloatArray:
     """Combine the updates of a round into one.
 
@@ -37,6 +42,9 @@ def aggregate(
     rule : str
         ``"mean"``, ``"median"``, ``"geometric-median"``; and, without weights, ``"trimmed-mean"``
         (`trim`), ``"krum"`` (`byzantine`), ``"multi-krum"`` (`byzantine`, `keep`).
+    norm_bound : float, optional
+        Updates longer than this many median norms are shrunk to that length first. Scores that look
+        at order only do not see scale, and one client must not take over a mean by it.
 
     Returns
     -------
@@ -56,6 +64,8 @@ def aggregate(
     if unknown:
         raise SettingError(f"rule {rule!r} does not take {', '.join(unknown)}")
     matrix = check_matrix(updates)
+    if norm_bound is not None:
+        matrix = rules.bound_norms(matrix, check_number("norm_bound", norm_bound, above=0))
     if weights is None:
         return combine(matrix, **settings)
     if "weights" not in accepted:

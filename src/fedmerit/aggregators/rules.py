@@ -123,6 +123,19 @@ def geometric_median(updates: FloatArray, weights: NDArray[np.float64] | None = 
     return point.astype(updates.dtype)
 
 
+def bound_norms(updates: FloatArray, bound: float) -> FloatArray:
+    """Shrink updates that are longer than `bound` median norms to that length."""
+    squared = np.empty(updates.shape[0])
+    squared_distances_to(updates, np.zeros(updates.shape[1]), squared)
+    norms = np.sqrt(squared)
+    limit = bound * float(np.median(norms))
+    if norms.max() <= limit:
+        return updates
+    scales = np.minimum(1.0, limit / np.maximum(norms, np.finfo(np.float64).tiny))
+    bounded: FloatArray = updates * scales[:, None].astype(updates.dtype)
+    return bounded
+
+
 def _trimmed(updates: FloatArray, trim: int) -> FloatArray:
     result = np.empty(updates.shape[1], dtype=updates.dtype)
     trimmed_mean(updates, sorting_network(updates.shape[0]), trim, result)

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedmerit.types import Contributions
 from fedmerit.validation import check_number, check_vector
 
 PAPER_ALPHA = 10.0
@@ -32,3 +33,16 @@ def weights(scores: ArrayLike, alpha: float = PAPER_ALPHA) -> NDArray[np.float64
     unscaled = np.exp(exponent - exponent.max())  # the largest becomes 1: nothing overflows
     result: NDArray[np.float64] = unscaled / unscaled.sum()
     return result
+
+
+def gated_weights(result: Contributions, alpha: float = PAPER_ALPHA) -> NDArray[np.float64]:
+    """Return softmax weights over the eligible clients; a client without evidence gets exactly 0.
+
+    In a round in which nobody is eligible there is nothing to choose by, and all weights are equal.
+    """
+    soft = weights(result.scores, alpha)
+    gated = np.where(result.eligible, soft, 0.0)
+    if not result.eligible.any():
+        return np.full(len(soft), 1 / len(soft))
+    total: NDArray[np.float64] = gated / gated.sum()
+    return total

@@ -1,0 +1,105 @@
+"""Evidence over rounds: who has not worked, with an error rate that survives looking every round.
+
+For each client a wealth is kept that starts at 1 and bets, in every round the client takes part in,
+that it agrees with the cohort like a free rider (z about 0) and not at least a little like the others
+(z of at least delta, a tenth of what is typical in that round). The bet multiplies the wealth by
+
+    exp(-delta z + delta^2 / 2),
+
+whose expectation is at most 1 as long as the client's expected z is at least delta: the wealth is an
+e-process, and by Ville's inequality the chance that it *ever* reaches 1/a is at most a. So
+
+- testing again every round costs nothing, and rounds without the client change nothing;
+- in rounds in which the cohort itself hardly agrees delta is small, and hardly anything is bet;
+- over clients, e-values give a false discovery rate under any dependence (Wang and Ramdas, "False
+  discovery rate control with e-values", 2022): sorted from above, the client of rank r is flagged if
+  its e-value is at least n / (rate r) for it or for one behind it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.errors import InvalidInputError
+from fedmerit.scorers.cohort import find_cohort
+from fedmerit.types import Contributions
+from fedmerit.validation import check_number
+
+# A client must agree at least this much of what is typical ...
+_LEAST_SHARE = 0.1
+# ... but never more than this is bet in one round: one odd round must not decide alone.
+_LARGEST_BET = 3.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a client after some rounds."""
+
+    client: str
+    rounds: int
+    e_value: float
+    flagged: bool
+    reason: str
+
+
+class Watch:
+    """Gathers evidence against clients over rounds.
+
+    Parameters
+    ----------
+    rate
+        False discovery rate over all clients seen: the expected share of clients that did work
+        among those that are flagged.
+    """
+
+    def __init__(self, rate: float = 0.01) -> None:
+        self.rate = check_number("rate", rate, above=0, below=1)
+        self._log_wealth: dict[str, float] = {}
+        self._rounds: dict[str, int] = {}
+        self._reason: dict[str, str] = {}
+
+    def observe(self, clients: Sequence[str], result: Contributions) -> None:
+        """Take in one round, scored by a method that gives z (``merit`` or ``conditional``)."""
+        if len(clients) != len(result.scores):
+            raise InvalidInputError(
+                f"clients must name every score, {len(result.scores)}, got {len(clients)}"
+            )
+        agreement, typical = agreement_with_cohort(result.z)
+        bet = min(_LEAST_SHARE * max(typical, 0.0), _LARGEST_BET)
+        for index, client in enumerate(clients):
+            self._rounds[client] = self._rounds.get(client, 0) + 1
+            gain = bet * bet / 2 - bet * agreement[index]
+            self._log_wealth[client] = self._log_wealth.get(client, 0.0) + gain
+            if result.reasons[index]:
+                self._reason[client] = result.reasons[index]
+
+    def verdicts(self) -> list[Verdict]:
+        """Return what is known of every client seen so far, most suspicious first."""
+        names = sorted(self._log_wealth, key=lambda name: (-self._log_wealth[name], name))
+        rank = np.arange(1, len(names) + 1)
+        wealth = np.array([self._log_wealth[name] for name in names])
+        enough = np.flatnonzero(wealth >= np.log(len(names) / (self.rate * rank)))
+        flagged = int(enough[-1]) + 1 if len(enough) else 0
+        return [
+            Verdict(
+                client=name,
+                rounds=self._rounds[name],
+                e_value=float(np.exp(min(self._log_wealth[name], 700.0))),
+                flagged=index < flagged,
+                reason=self._reason.get(name, "independent of every peer")
+                if index < flagged
+                else "",
+            )
+            for index, name in enumerate(names)
+        ]
+
+
+def agreement_with_cohort(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Return each client's mean z with the cohort's members, and the cohort's median of it."""
+    cohort, _ = find_cohort(z)
+    members = np.tile(cohort, (len(z), 1)) & ~np.isnan(z)
+    counted = np.maximum(members.sum(axis=1), 1)
+    agreement: NDArray[np.float64] = np.where(members, z, 0.0).sum(axis=1) / counted
+    return agreement, float(np.median(agreement[cohort]))
