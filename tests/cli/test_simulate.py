@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from fedmerit import SCORERS
 from fedmerit.cli.app import app
 from fedmerit.errors import CheckpointError, DataError, SettingError, UnknownNameError
 
@@ -60,6 +61,11 @@ def test_the_paper_as_published_can_be_asked_for():
     assert json.loads(call(*SMALL, *published))["rounds"] == 3
     fedavg = json.loads(call(*SMALL, "--method", "none", "--weighting", "size", "--json"))
     assert all(share["score"] is None for share in fedavg["clients"])
+
+
+@pytest.mark.parametrize("method", sorted(SCORERS))
+def test_every_scorer_runs(method):
+    assert json.loads(call(*SMALL, "--method", method, "--json"))["rounds"] == 3
 
 
 def test_what_cannot_be_done_says_why():

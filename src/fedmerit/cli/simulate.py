@@ -14,7 +14,7 @@ from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.quantisers import CpSGD, make_quantiser
+from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
 from fedmerit.types import RoundRecord
 
@@ -65,9 +65,14 @@ def simulate(
         str, typer.Option(help=f"Scorer: {_names(SCORERS)}, or {NO_SCORER}.")
     ] = "exact",
     quantiser: Annotated[
-        str, typer.Option(help="Of the scorer: quantile, uniform or cpsgd (the paper's).")
-    ] = "quantile",
-    levels: Annotated[int, typer.Option(help="Quantisation levels.")] = 8,
+        str | None,
+        typer.Option(
+            help="Of the scorer, if it takes one: quantile, uniform, cpsgd (the paper's)."
+        ),
+    ] = None,
+    levels: Annotated[
+        int | None, typer.Option(help="Quantisation levels of the scorer and of --upload.")
+    ] = None,
     clip: Annotated[float, typer.Option(help="Range of cpsgd for --upload.")] = 0.1,
     weighting: Annotated[
         str, typer.Option(help="score (Fed-PCA), size (FedAvg) or uniform.")
@@ -92,7 +97,7 @@ def simulate(
 
     scorer = None
     if method != NO_SCORER:
-        scorer = make_scorer(method, quantiser=make_quantiser(quantiser, levels))
+        scorer = make_scorer(method, quantiser, levels)
     config = FederationConfig(
         users=users,
         per_round=per_round,
@@ -111,10 +116,10 @@ def simulate(
     _run(config, load(dataset, data_dir), out, resume=resume, as_json=as_json)
 
 
-def _upload(name: str, levels: int, clip: float) -> CpSGD | None:
+def _upload(name: str, levels: int | None, clip: float) -> CpSGD | None:
     if name not in UPLOADS:
         raise UnknownNameError.of("upload", name, UPLOADS)
-    return None if name == "float" else CpSGD(levels, clip)
+    return None if name == "float" else CpSGD(levels or DEFAULT_LEVELS, clip)
 
 
 def _run(
