@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedmerit import __version__
-from fedmerit.cli import demo
+from fedmerit.cli import data, demo, reproduce, simulate
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
@@ -16,6 +16,9 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("demo")(demo.demo)
+app.command("simulate")(simulate.simulate)
+app.command("reproduce")(reproduce.reproduce)
+app.add_typer(data.app, name="data")
 
 
 @app.callback(invoke_without_command=True)

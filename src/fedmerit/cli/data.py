@@ -1,0 +1,66 @@
+"""`fedmerit data`: which data sets there are, fetch one, where they are kept."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedmerit.cli.output import console, print_json, print_table
+from fedmerit.errors import MissingExtraError
+
+app = typer.Typer(help="Data sets for simulations.", no_args_is_help=True)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="A folder with the four IDX files, plain or .gz."),
+]
+
+
+def check_extra() -> None:
+    """Say which extra is missing, if it is."""
+    try:
+        import platformdirs  # noqa: F401
+        import sklearn  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"simulations need {error.name}: pip install 'fedmerit[sim]'"
+        ) from None
+
+
+@app.command("list")
+def list_(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the data sets, and whether they are ready to use."""
+    check_extra()
+    from fedmerit.simulation.datasets import SOURCES, is_ready
+
+    rows = [(source.name, is_ready(source.name), source.origin) for source in SOURCES.values()]
+    if as_json:
+        print_json([{"name": name, "ready": ready, "from": origin} for name, ready, origin in rows])
+    else:
+        shown = [(name, "yes" if ready else "no", origin) for name, ready, origin in rows]
+        print_table("Data sets", ("name", "ready", "from"), shown)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A name that 'fedmerit data list' shows.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Fetch a data set, check it, and keep it in the cache folder."""
+    check_extra()
+    from fedmerit.simulation.datasets import fetch as fetch_dataset
+
+    with console.status(f"fetching {name}"):
+        path = fetch_dataset(name, data_dir)
+    console.print(f"{name} is ready" + (f": {path}" if path else ""), soft_wrap=True)
+
+
+@app.command()
+def path() -> None:
+    """Print the folder that fetched data is kept in (set FEDMERIT_CACHE to move it)."""
+    check_extra()
+    from fedmerit.simulation.cache import cache_folder
+
+    print(cache_folder())

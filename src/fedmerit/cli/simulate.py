@@ -1,0 +1,189 @@
+"""`fedmerit simulate`: a federation on this machine, and who contributed what to it."""
+
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedmerit.aggregators import AGGREGATORS
+from fedmerit.behaviours import BEHAVIOURS, Assignment
+from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.output import console, print_json, print_table, progress
+from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
+from fedmerit.scorers import SCORERS, make_scorer
+from fedmerit.types import RoundRecord
+
+if TYPE_CHECKING:
+    from fedmerit.simulation.config import FederationConfig
+    from fedmerit.simulation.datasets import Dataset
+
+NO_SCORER = "none"
+UPLOADS = ("cpsgd", "float")
+_LAST = 10  # single rounds swing: report the mean of the last ones beside the last
+_MAX_CLIENT_ROWS, _TOP = 30, 10
+
+
+def _names(names: Sequence[str] | dict[str, Any]) -> str:
+    return ", ".join(sorted(names))
+
+
+def simulate(
+    dataset: Annotated[str, typer.Option(help="'fedmerit data list' shows them.")] = "mnist",
+    data_dir: DataDir = None,
+    users: Annotated[int, typer.Option(help="Size of the federation.")] = 100,
+    per_round: Annotated[int, typer.Option(help="Users drawn for a round.")] = 20,
+    rounds: Annotated[int, typer.Option()] = 100,
+    seed: Annotated[int, typer.Option(help="Same seed, same results, byte for byte.")] = 0,
+    partition: Annotated[str, typer.Option(help="shards, dirichlet or iid.")] = "shards",
+    shards_per_user: Annotated[int, typer.Option(help="For shards.")] = 2,
+    dirichlet_alpha: Annotated[float, typer.Option(help="For dirichlet; small is skewed.")] = 1.0,
+    model: Annotated[str, typer.Option(help="mlp, lenet5 or cnn.")] = "mlp",
+    hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 200,
+    dropout: Annotated[float, typer.Option(help="Dropout of the mlp.")] = 0.5,
+    epochs: Annotated[int, typer.Option(help="Local epochs.")] = 5,
+    batch_size: Annotated[int, typer.Option()] = 10,
+    optimiser: Annotated[str, typer.Option(help="sgd or adam.")] = "sgd",
+    learning_rate: Annotated[float, typer.Option("--learning-rate", "--lr")] = 0.01,
+    momentum: Annotated[float, typer.Option(help="For sgd.")] = 0.5,
+    decay: Annotated[float, typer.Option(help="Learning rate factor per round.")] = 1.0,
+    behaviours: Annotated[
+        str,
+        typer.Option(
+            help="Who is dishonest: '20% random-update, 10% noise:0.01'; the rest is honest. "
+            f"Known: {_names(BEHAVIOURS)}."
+        ),
+    ] = "",
+    upload: Annotated[
+        str, typer.Option(help="float, or cpsgd: clients upload levels, which are aggregated.")
+    ] = "float",
+    method: Annotated[
+        str, typer.Option(help=f"Scorer: {_names(SCORERS)}, or {NO_SCORER}.")
+    ] = "exact",
+    quantiser: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the scorer, if it takes one: quantile, uniform, cpsgd (the paper's)."
+        ),
+    ] = None,
+    levels: Annotated[
+        int | None, typer.Option(help="Quantisation levels of the scorer and of --upload.")
+    ] = None,
+    clip: Annotated[float, typer.Option(help="Range of cpsgd for --upload.")] = 0.1,
+    weighting: Annotated[
+        str, typer.Option(help="score (Fed-PCA), size (FedAvg) or uniform.")
+    ] = "score",
+    alpha: Annotated[float, typer.Option(help="Weights are softmax(alpha * score).")] = 10.0,
+    rule: Annotated[str, typer.Option(help=f"Aggregation: {_names(AGGREGATORS)}.")] = "mean",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for rounds.csv, clients.csv and the checkpoint.")
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate a federation.
+
+    The defaults are the paper's for MNIST, except for the scorer: --method pca --quantiser cpsgd is
+    the published one.
+    """
+    check_extra()
+    from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
+    from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.training import LocalTraining
+
+    scorer = None
+    if method != NO_SCORER:
+        scorer = make_scorer(method, quantiser, levels)
+    config = FederationConfig(
+        users=users,
+        per_round=per_round,
+        rounds=rounds,
+        seed=seed,
+        partition=Partition(partition, shards_per_user, dirichlet_alpha),
+        model=ModelChoice(model, hidden, dropout),
+        training=LocalTraining(epochs, batch_size, optimiser, learning_rate, momentum, decay),
+        behaviours=Assignment.parse(behaviours),
+        upload=_upload(upload, levels, clip),
+        scorer=scorer,
+        weighting=weighting,
+        alpha=alpha,
+        rule=rule,
+    )
+    _run(config, load(dataset, data_dir), out, resume=resume, as_json=as_json)
+
+
+def _upload(name: str, levels: int | None, clip: float) -> CpSGD | None:
+    if name not in UPLOADS:
+        raise UnknownNameError.of("upload", name, UPLOADS)
+    return None if name == "float" else CpSGD(levels or DEFAULT_LEVELS, clip)
+
+
+def _run(
+    config: "FederationConfig",
+    dataset: "Dataset",
+    out: Path | None,
+    *,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    from fedmerit.simulation.federation import Federation
+    from fedmerit.simulation.results import ResultFiles
+    from fedmerit.simulation.run import run
+
+    if resume and out is None:
+        raise SettingError("--resume needs the folder of the run, --out, got none")
+    federation = Federation(config, dataset)
+    with tempfile.TemporaryDirectory(prefix="fedmerit-") as temporary:
+        folder = Path(temporary) if out is None else out
+        with progress() as bar:
+            task = bar.add_task("round", total=config.rounds, status="")
+
+            def show(record: RoundRecord) -> None:
+                status = f"accuracy {record.metrics['accuracy']:.4f}"
+                bar.update(task, completed=record.round, status=status)
+
+            run(federation, folder=folder, resume=resume, on_round=show)
+        rounds, clients = ResultFiles(folder).read()
+    _print(rounds, clients, as_json=as_json)
+    if out is not None and not as_json:
+        console.print(f"results: {out}", soft_wrap=True)
+
+
+def _print(rounds: list[list[str]], clients: list[list[str]], *, as_json: bool) -> None:
+    from fedmerit.simulation.results import ROUND_COLUMNS, summarise
+
+    column = ROUND_COLUMNS.index("accuracy")
+    accuracy = [float(row[column]) for row in rounds]
+    last = accuracy[-_LAST:]
+    mean = math.fsum(last) / len(last)
+    by_behaviour, by_client = (summarise(clients, by=by) for by in ("behaviour", "client"))
+    if as_json:
+        print_json(
+            {
+                "rounds": len(accuracy),
+                "accuracy": accuracy[-1],
+                f"accuracy_last_{_LAST}": mean,
+                "behaviours": [asdict(share) for share in by_behaviour],
+                "clients": [asdict(share) for share in by_client],
+            }
+        )
+        return
+    print_table(
+        "Who contributed what, by behaviour",
+        ("behaviour", "reports", "score", "weight", "share", "fair share"),
+        [(s.name, s.reports, s.score, s.weight, s.share, s.fair) for s in by_behaviour],
+    )
+    shown = by_client if len(by_client) <= _MAX_CLIENT_ROWS else by_client[:_TOP]
+    print_table(
+        "Clients" if len(shown) == len(by_client) else f"The {_TOP} clients with most weight",
+        ("client", "behaviour", "reports", "score", "weight", "share"),
+        [(s.name, s.behaviour, s.reports, s.score, s.weight, s.share) for s in shown],
+    )
+    console.print(
+        f"accuracy after {len(accuracy)} rounds {accuracy[-1]:.4f}, "
+        f"mean of the last {len(last)} {mean:.4f}"
+    )

@@ -1,0 +1,125 @@
+"""Run an experiment: one folder per run, finished runs are read, unfinished ones continued."""
+
+import csv
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from fedmerit.experiments.spec import Experiment, Line, Point
+from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.federation import Federation
+from fedmerit.simulation.results import CLIENT_COLUMNS, ROUND_COLUMNS, ResultFiles
+from fedmerit.simulation.run import run
+from fedmerit.types import RoundRecord
+
+LAST = 10  # single rounds swing by some 0.03: results are means over the last rounds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one run.
+
+    `accuracy` is the mean of the last rounds; weights are means over all reports of all rounds, NaN
+    where there were none.
+    """
+
+    line: str
+    value: float
+    seed: int
+    rounds: int
+    accuracy: float
+    last_accuracy: float
+    honest_weight: float
+    dishonest_weight: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of an experiment."""
+
+    line: Line
+    point: Point
+    seed: int
+
+    def folder(self, parent: Path) -> Path:
+        """Return where the run is kept."""
+        return parent / "runs" / self.line.name / f"{self.point.value:g}" / f"seed-{self.seed}"
+
+
+def cells(experiment: Experiment) -> Iterator[Cell]:
+    """Yield the runs, all lines of one seed and point together: a stopped experiment is fair."""
+    for seed in experiment.seeds:
+        for point in experiment.points:
+            for line in experiment.lines:
+                yield Cell(line, point, seed)
+
+
+def run_experiment(
+    experiment: Experiment,
+    dataset: Dataset,
+    folder: Path,
+    *,
+    on_round: Callable[[Cell, RoundRecord], None] | None = None,
+) -> list[Outcome]:
+    """Run what is missing under `folder`, write the table, and return all outcomes."""
+    outcomes = []
+    for cell in cells(experiment):
+        config = experiment.config(cell.line, cell.point, cell.seed)
+
+        def report(record: RoundRecord, cell: Cell = cell) -> None:
+            if on_round is not None:
+                on_round(cell, record)
+
+        target = cell.folder(folder)
+        run(Federation(config, dataset), folder=target, resume=True, on_round=report)
+        outcomes.append(read_outcome(cell, target, config.rounds))
+    write_outcomes(folder / f"{experiment.name}.csv", outcomes)
+    return outcomes
+
+
+def read_outcome(cell: Cell, folder: Path, rounds: int) -> Outcome:
+    """Summarise the first `rounds` rounds of a finished run."""
+    _, by_client = ResultFiles(folder).read()
+    accuracy = accuracies(folder, rounds)
+    behaviour, weight = (CLIENT_COLUMNS.index(name) for name in ("behaviour", "weight"))
+    used = [row for row in by_client if int(row[0]) <= rounds and row[weight]]
+    return Outcome(
+        line=cell.line.name,
+        value=cell.point.value,
+        seed=cell.seed,
+        rounds=rounds,
+        accuracy=_mean(accuracy[-LAST:]),
+        last_accuracy=accuracy[-1],
+        honest_weight=_mean([float(r[weight]) for r in used if r[behaviour] == "honest"]),
+        dishonest_weight=_mean([float(r[weight]) for r in used if r[behaviour] != "honest"]),
+    )
+
+
+def accuracies(folder: Path, rounds: int) -> list[float]:
+    """Return the accuracy after each of the first `rounds` rounds of a run."""
+    by_round, _ = ResultFiles(folder).read()
+    column = ROUND_COLUMNS.index("accuracy")
+    return [float(row[column]) for row in by_round[:rounds]]
+
+
+def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write the table of all runs, whole or not at all."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow([field.name for field in fields(Outcome)])
+        for outcome in outcomes:
+            table.writerow(["" if _is_nan(v) else v for v in asdict(outcome).values()])
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,137 @@
+"""What an experiment is, and the paper's experiments on MNIST."""
+
+from dataclasses import dataclass, field, replace
+
+from fedmerit.behaviours import Assignment
+from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.quantisers import CpSGD
+from fedmerit.scorers import ExactPCA, PublishedPCA
+from fedmerit.simulation.config import FederationConfig
+from fedmerit.types import Scorer
+from fedmerit.validation import check_count
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way to aggregate: a line in a figure."""
+
+    name: str
+    label: str
+    weighting: str
+    scorer: Scorer | None = None
+    alpha: float = 10.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place on the horizontal axis: its value and what the dishonest users there do."""
+
+    value: float
+    behaviours: str
+
+    def __post_init__(self) -> None:
+        Assignment.parse(self.behaviours)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Every line at every point, with every seed.
+
+    Attributes
+    ----------
+    name, title : str
+    axis : str
+        Label of the horizontal axis.
+    logarithmic : bool
+        Whether that axis is.
+    points, lines, seeds : tuple
+    base : FederationConfig
+        All other settings.
+    """
+
+    name: str
+    title: str
+    axis: str
+    points: tuple[Point, ...]
+    lines: tuple[Line, ...]
+    seeds: tuple[int, ...] = (0, 1, 2)
+    logarithmic: bool = False
+    base: FederationConfig = field(default_factory=FederationConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("points", "lines", "seeds"):
+            values = getattr(self, name)
+            if not values or len(set(values)) != len(values):
+                raise SettingError(f"{name} must be different and at least one, got {values}")
+
+    def config(self, line: Line, point: Point, seed: int) -> FederationConfig:
+        """Return the federation of one run."""
+        return replace(
+            self.base,
+            seed=seed,
+            behaviours=Assignment.parse(point.behaviours),
+            scorer=line.scorer,
+            weighting=line.weighting,
+            alpha=line.alpha,
+        )
+
+    def shortened(self, *, rounds: int, seeds: int, points: int) -> "Experiment":
+        """Return a version with fewer rounds, seeds and points (ends and middle are kept)."""
+        check_count("points", points, least=1)
+        last = len(self.points) - 1
+        kept = {round(i * last / max(1, points - 1)) for i in range(points)}
+        return replace(
+            self,
+            base=replace(self.base, rounds=rounds),
+            seeds=self.seeds[:seeds],
+            points=tuple(self.points[i] for i in sorted(kept)),
+        )
+
+
+FEDAVG = Line("fedavg", "FedAvg", "size")
+# The paper's settings read literally: its quantiser is far coarser than MNIST updates are wide.
+PUBLISHED = Line(
+    "fed-pca-published",
+    "Fed-PCA, as published",
+    "score",
+    PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000),
+)
+DEFAULT = Line("fed-pca", "Fed-PCA, default scorer", "score", ExactPCA())
+LINES = (FEDAVG, PUBLISHED, DEFAULT)
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
+            "mnist-free-riders",
+            "MNIST with free riders",
+            "free riders (%)",
+            tuple(Point(p, f"{p}% random-update:0.01") for p in (0, 10, 20, 30, 40, 50)),
+            LINES,
+        ),
+        # The other reading of the paper's "generates model parameters": the rider's model is noise.
+        Experiment(
+            "mnist-random-models",
+            "MNIST with free riders that send random models",
+            "free riders (%)",
+            tuple(Point(p, f"{p}% random-model:0.01") for p in (0, 10, 20, 30, 40, 50)),
+            LINES,
+        ),
+        Experiment(
+            "mnist-noise",
+            "MNIST with 25 % privacy-preserving users",
+            "noise scale",
+            tuple(Point(sd, f"25% noise:{sd:g}") for sd in (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1)),
+            LINES,
+            logarithmic=True,
+        ),
+        Experiment("mnist-honest", "MNIST, all honest", "dishonest (%)", (Point(0, ""),), LINES),
+    )
+}
+
+
+def find_experiment(name: str) -> Experiment:
+    """Return the experiment called `name`."""
+    if name not in EXPERIMENTS:
+        raise UnknownNameError.of("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]

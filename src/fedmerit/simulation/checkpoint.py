@@ -1,0 +1,72 @@
+"""A run on disk: written whole or not at all, never pickled, continued only by the same run."""
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedmerit.errors import CheckpointError
+from fedmerit.simulation.federation import FederationState
+from fedmerit.types import freeze
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A state, the fingerprint of its federation, and how long the result files were then."""
+
+    state: FederationState
+    fingerprint: str
+    sizes: tuple[int, ...] = ()
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write `checkpoint`; a crash leaves the one before it."""
+    state = checkpoint.state
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb") as file:
+        np.savez(
+            file,
+            allow_pickle=False,
+            version=np.int64(VERSION),
+            fingerprint=np.str_(checkpoint.fingerprint),
+            round=np.int64(state.round),
+            model=state.model,
+            recent=np.reshape(state.recent, (len(state.recent), state.model.size)),
+            norms=np.array(state.norms, dtype=np.float64),
+            sizes=np.array(checkpoint.sizes, dtype=np.int64),
+        )
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
+    """Read a checkpoint that must belong to the run with this `fingerprint`."""
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            version = int(file["version"])
+            if version != VERSION:
+                raise CheckpointError(f"{path} must have version {VERSION}, got {version}")
+            checkpoint = Checkpoint(
+                FederationState(
+                    round=int(file["round"]),
+                    model=freeze(file["model"]),
+                    recent=tuple(freeze(file["recent"].astype(np.float32))),
+                    norms=tuple(float(norm) for norm in file["norms"]),
+                ),
+                str(file["fingerprint"]),
+                tuple(int(size) for size in file["sizes"]),
+            )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
+    if checkpoint.fingerprint != fingerprint:
+        raise CheckpointError(
+            f"{path} belongs to a run with other settings, data or code for them "
+            f"({checkpoint.fingerprint[:12]}, this run is {fingerprint[:12]}): "
+            "continue it with the settings it was started with, or choose another folder"
+        )
+    return checkpoint

@@ -1,0 +1,129 @@
+"""Every setting of a simulated federation; the defaults are the paper's for MNIST."""
+
+import inspect
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.aggregators import AGGREGATORS
+from fedmerit.behaviours import Assignment
+from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.quantisers import Dequantiser
+from fedmerit.scorers import ExactPCA
+from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
+from fedmerit.simulation.training import LocalTraining
+from fedmerit.types import Scorer
+from fedmerit.validation import check_count, check_number
+
+PARTITIONS = ("dirichlet", "iid", "shards")
+WEIGHTINGS = ("score", "size", "uniform")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How the training data is split over the users.
+
+    Attributes
+    ----------
+    kind : str
+        "shards" (label-sorted, `shards_per_user` each), "dirichlet" (`alpha`) or "iid".
+    """
+
+    kind: str = "shards"
+    shards_per_user: int = 2
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in PARTITIONS:
+            raise UnknownNameError.of("partition", self.kind, PARTITIONS)
+        check_count("shards_per_user", self.shards_per_user, least=1)
+        check_number("alpha of the partition", self.alpha, above=0)
+
+    def split(
+        self, labels: NDArray[np.integer], users: int, rng: np.random.Generator
+    ) -> list[Indices]:
+        """Return the sample indices of every user."""
+        if self.kind == "iid":
+            return iid(len(labels), users, rng)
+        if self.kind == "dirichlet":
+            return dirichlet(labels, users, rng, alpha=self.alpha)
+        return label_shards(labels, users, rng, per_client=self.shards_per_user)
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model by name; `hidden` and `dropout` are settings of the MLP."""
+
+    name: str = "mlp"
+    hidden: int = 200
+    dropout: float = 0.5
+
+
+@dataclass(frozen=True)
+class FederationConfig:
+    """A simulated federation.
+
+    Attributes
+    ----------
+    users, per_round, rounds, seed : int
+        The federation's size, how many of it are drawn for a round, how many rounds.
+    behaviours : Assignment
+        Who is not honest.
+    upload : quantiser or None
+        With a quantiser that can go back to values, clients upload levels: these are scored, and
+        their values are aggregated. None: floats are uploaded, and the scorer quantises them.
+    scorer : Scorer or None
+        None scores nobody (plain FedAvg needs no scores). A run can be resumed if the scorer's repr
+        says its settings, as that of a dataclass does.
+    weighting : str
+        "score": softmax of `alpha` times the score (Fed-PCA); "size": by claimed data size
+        (FedAvg); "uniform".
+    rule : str
+        How updates are combined, a name in `fedmerit.AGGREGATORS`.
+    together : bool
+        Train all clients of a round together. False trains one after the other: slower, for modules
+        that cannot be stacked.
+    """
+
+    users: int = 100
+    per_round: int = 20
+    rounds: int = 100
+    seed: int = 0
+    partition: Partition = field(default_factory=Partition)
+    model: ModelChoice = field(default_factory=ModelChoice)
+    training: LocalTraining = field(default_factory=LocalTraining)
+    behaviours: Assignment = field(default_factory=Assignment)
+    upload: Dequantiser | None = None
+    scorer: Scorer | None = field(default_factory=ExactPCA)
+    weighting: str = "score"
+    alpha: float = 10.0
+    rule: str = "mean"
+    together: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("users", self.users, least=2)
+        check_count("per_round", self.per_round, least=2)
+        if self.per_round > self.users:
+            raise SettingError(
+                f"per_round must be at most users = {self.users}, got {self.per_round}"
+            )
+        check_count("rounds", self.rounds, least=1)
+        check_count("seed", self.seed, least=0)
+        check_number("alpha", self.alpha, least=0)
+        if self.weighting not in WEIGHTINGS:
+            raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)
+        if self.weighting == "score" and self.scorer is None:
+            raise SettingError("weighting by score needs a scorer, got None")
+        if self.rule not in AGGREGATORS:
+            raise UnknownNameError.of("rule", self.rule, AGGREGATORS)
+        takes_weights = "weights" in inspect.signature(AGGREGATORS[self.rule]).parameters
+        if self.weighting != "uniform" and not takes_weights:
+            raise SettingError(
+                f"rule {self.rule} takes no weights and needs weighting uniform, "
+                f"got {self.weighting}"
+            )
+        if self.upload is not None and not isinstance(self.upload, Dequantiser):
+            raise SettingError(
+                f"upload must be a quantiser whose levels stand for values, got {self.upload!r}"
+            )

@@ -1,0 +1,23 @@
+"""The local training of a round's clients, all together, by the fastest way that fits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.simulation.network import Network, Vector
+from fedmerit.simulation.perceptron import is_perceptron, train_perceptrons
+from fedmerit.simulation.stacked import train_stacked
+from fedmerit.simulation.training import LocalTraining, TrainingJob
+
+
+def train_together(
+    network: Network,
+    start: Vector,
+    jobs: Sequence[TrainingJob],
+    training: LocalTraining,
+    rate: float,
+) -> NDArray[np.float32]:
+    """Train every job from `start` with learning rate `rate`; return the (k, d) updates."""
+    train = train_perceptrons if is_perceptron(network, training) else train_stacked
+    return train(network, start, jobs, training, rate)

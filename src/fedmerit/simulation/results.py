@@ -1,0 +1,144 @@
+"""Results as CSV: one row per round, one per client and round.
+
+The bytes depend on the configuration and the seed only: times stay out, floats are written in full.
+"""
+
+import csv
+import io
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedmerit.errors import CheckpointError
+from fedmerit.types import RoundRecord
+
+ROUND_COLUMNS = ("round", "accuracy", "loss", "clients", "rejected", "flagged")
+CLIENT_COLUMNS = (
+    *("round", "client", "behaviour", "num_examples", "score", "weight"),
+    *("p_value", "epsilon", "flagged", "reason"),
+)
+
+
+class ResultFiles:
+    """rounds.csv and clients.csv in a folder, appended to round by round."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = (folder / "rounds.csv", folder / "clients.csv")
+
+    def create(self) -> None:
+        """Start both files with their headers."""
+        for path, columns in zip(self.paths, (ROUND_COLUMNS, CLIENT_COLUMNS), strict=True):
+            path.write_text(_csv([columns]), encoding="utf-8", newline="")
+
+    def append(self, record: RoundRecord) -> tuple[int, ...]:
+        """Append a round and return the sizes of the files, which are on disk by then."""
+        sizes = []
+        for path, rows in zip(self.paths, ([round_row(record)], client_rows(record)), strict=True):
+            with path.open("a", encoding="utf-8", newline="") as file:
+                file.write(_csv(rows))
+                file.flush()
+                os.fsync(file.fileno())
+                sizes.append(file.tell())
+        return tuple(sizes)
+
+    def cut(self, sizes: Sequence[int]) -> None:
+        """Cut both files back to `sizes`: what an interrupted round left behind goes."""
+        for path, size in zip(self.paths, sizes, strict=True):
+            found = path.stat().st_size if path.is_file() else 0
+            if found < size:
+                raise CheckpointError(
+                    f"{path} must have at least the {size} bytes of its checkpoint, got {found}"
+                )
+            os.truncate(path, size)
+
+    def read(self) -> tuple[list[list[str]], list[list[str]]]:
+        """Return the rows of rounds.csv and of clients.csv, without their headers."""
+        rows = []
+        for path in self.paths:
+            with path.open(encoding="utf-8", newline="") as file:
+                rows.append(list(csv.reader(file))[1:])
+        return rows[0], rows[1]
+
+
+def round_row(record: RoundRecord) -> list[str]:
+    """Return a round as a row of rounds.csv."""
+    flagged = sum(client.flagged for client in record.clients)
+    numbers = (record.metrics["accuracy"], record.metrics["loss"])
+    counts = (len(record.clients), len(record.rejected), flagged)
+    return [str(record.round), *map(_text, numbers), *map(str, counts)]
+
+
+def client_rows(record: RoundRecord) -> list[list[str]]:
+    """Return the clients of a round as rows of clients.csv; rejected ones have no weight."""
+    used = [
+        [
+            *(str(record.round), c.client, c.behaviour or "", str(c.num_examples)),
+            *(_text(c.score), _text(c.weight), _text(c.p_value), _text(c.epsilon)),
+            *(str(int(c.flagged)), c.reason),
+        ]
+        for c in record.clients
+    ]
+    rejected = [
+        [str(record.round), r.client, "", "", "", "", "", "", "0", f"rejected: {r.reason}"]
+        for r in record.rejected
+    ]
+    return used + rejected
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one client, or all of one behaviour, got over a run.
+
+    `share` is the part of all weight handed out; `fair` what equal weights would have given.
+    """
+
+    name: str
+    behaviour: str
+    reports: int
+    score: float
+    weight: float
+    share: float
+    fair: float
+
+
+def summarise(rows: Iterable[Sequence[str]], *, by: str) -> list[Share]:
+    """Add up rows of clients.csv by "client" or by "behaviour", largest share first.
+
+    Rejected reports do not count.
+    """
+    key, shown = CLIENT_COLUMNS.index(by), CLIENT_COLUMNS.index("behaviour")
+    score, weight = CLIENT_COLUMNS.index("score"), CLIENT_COLUMNS.index("weight")
+    groups: dict[str, list[Sequence[str]]] = {}
+    for row in rows:
+        if row[weight]:
+            groups.setdefault(row[key], []).append(row)
+    reports = sum(map(len, groups.values()))
+    total = math.fsum(float(row[weight]) for group in groups.values() for row in group)
+    shares = []
+    for name, group in groups.items():
+        given = math.fsum(float(row[weight]) for row in group)
+        scores = [float(row[score]) for row in group if row[score]]
+        shares.append(
+            Share(
+                name=name,
+                behaviour=group[0][shown],
+                reports=len(group),
+                score=math.fsum(scores) / len(scores) if scores else math.nan,
+                weight=given / len(group),
+                share=given / total if total else 0.0,
+                fair=len(group) / reports,
+            )
+        )
+    return sorted(shares, key=lambda share: (-share.share, share.name))
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else repr(float(value))
+
+
+def _csv(rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,75 @@
+"""Run a federation to its end, from the start or from where it was interrupted."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fedmerit.errors import CheckpointError
+from fedmerit.simulation.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from fedmerit.simulation.federation import Federation, FederationState
+from fedmerit.simulation.results import ResultFiles
+from fedmerit.types import RoundRecord
+
+CHECKPOINT = "checkpoint.npz"
+RoundCallback = Callable[[RoundRecord], None]
+
+
+def run(
+    federation: Federation,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    on_round: RoundCallback | None = None,
+) -> FederationState:
+    """Run the rounds that are left and return the last state.
+
+    Parameters
+    ----------
+    federation : Federation
+    folder : Path, optional
+        Where results and the checkpoint go. Interrupted at any moment and resumed, a run leaves the
+        same bytes in its result files as one that was not.
+    resume : bool
+        Continue the run in `folder`, if there is one.
+    on_round : callable, optional
+        Gets the record of every round as it ends, after it is on disk.
+    """
+    state = federation.start()
+    keeper = None if folder is None else _Keeper(folder, federation.fingerprint)
+    if keeper is not None:
+        state = keeper.open(resume=resume) or state
+    while state.round < federation.config.rounds:
+        state, record = federation.step(state)
+        if keeper is not None:
+            keeper.save(state, record)
+        if on_round is not None:
+            on_round(record)
+    return state
+
+
+class _Keeper:
+    """Result files first, checkpoint second: what the checkpoint does not know of is cut off."""
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self._folder, self._fingerprint = folder, fingerprint
+        self._files = ResultFiles(folder)
+
+    def open(self, *, resume: bool) -> FederationState | None:
+        """Prepare the folder; return the state to continue from, if there is one."""
+        path = self._folder / CHECKPOINT
+        if path.is_file():
+            if not resume:
+                raise CheckpointError(
+                    f"{self._folder} already holds a run: continue it with --resume, "
+                    "or choose another folder"
+                )
+            checkpoint = load_checkpoint(path, self._fingerprint)
+            self._files.cut(checkpoint.sizes)
+            return checkpoint.state
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._files.create()
+        return None
+
+    def save(self, state: FederationState, record: RoundRecord) -> None:
+        """Keep a finished round."""
+        sizes = self._files.append(record)
+        save_checkpoint(self._folder / CHECKPOINT, Checkpoint(state, self._fingerprint, sizes))

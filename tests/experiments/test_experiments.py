@@ -1,0 +1,116 @@
+"""Experiments: the paper's settings, resumable to the same table, drawn to files."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedmerit import CpSGD, PublishedPCA
+from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.experiments.figures import draw
+from fedmerit.experiments.runner import cells, run_experiment
+from fedmerit.experiments.spec import EXPERIMENTS, LINES, PUBLISHED, Point, find_experiment
+from fedmerit.simulation import datasets
+from fedmerit.simulation.config import FederationConfig, ModelChoice
+from fedmerit.simulation.training import LocalTraining
+
+TINY = FederationConfig(
+    users=8, per_round=6, rounds=2, model=ModelChoice(hidden=32), training=LocalTraining(epochs=1)
+)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return datasets.load("digits")
+
+
+def tiny(name):
+    experiment = find_experiment(name)
+    points = experiment.points[:: max(1, len(experiment.points) - 1)]
+    return replace(experiment, base=TINY, seeds=(0, 1), points=points)
+
+
+def test_the_specs_are_the_papers():
+    riders, noise = EXPERIMENTS["mnist-free-riders"], EXPERIMENTS["mnist-noise"]
+    assert [point.value for point in riders.points] == [0, 10, 20, 30, 40, 50]
+    assert riders.points[2].behaviours == "20% random-update:0.01"
+    assert [point.value for point in noise.points] == [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1]
+    assert noise.points[-1].behaviours == "25% noise:0.1"
+    for experiment in EXPERIMENTS.values():
+        assert experiment.base == FederationConfig()
+        assert experiment.lines == LINES
+        assert len(experiment.seeds) >= 3
+    published = PUBLISHED.scorer
+    assert published == PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000)
+
+
+def test_lines_at_one_point_and_seed_share_everything_but_the_server():
+    experiment = EXPERIMENTS["mnist-free-riders"]
+    configs = [experiment.config(line, experiment.points[1], 2) for line in LINES]
+    assert len(set(configs)) == len(LINES)
+    same = [replace(c, scorer=None, weighting="uniform", alpha=0.0) for c in configs]
+    assert len(set(same)) == 1
+
+
+def test_a_stopped_experiment_continues_to_the_same_table_and_runs(digits, tmp_path):
+    experiment = tiny("mnist-free-riders")
+    expected = run_experiment(experiment, digits, tmp_path / "whole")
+    seen = []
+
+    def stop(cell, record):
+        seen.append((cell, record.round))
+        if len(seen) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment, digits, tmp_path / "parts", on_round=stop)
+    seen.clear()
+    found = run_experiment(
+        experiment, digits, tmp_path / "parts", on_round=lambda *at: seen.append(at)
+    )
+    assert len(seen) == 2 * len(list(cells(experiment))) - 5
+    assert repr(found) == repr(expected)
+    files = sorted(
+        path.relative_to(tmp_path / "whole") for path in tmp_path.rglob("whole/**/*.csv")
+    )
+    assert len(files) == 1 + 2 * len(list(cells(experiment)))
+    for file in files:
+        parts, whole = (tmp_path / side / file for side in ("parts", "whole"))
+        assert parts.read_bytes() == whole.read_bytes()
+
+
+def test_outcomes_are_means_of_what_the_runs_recorded(digits, tmp_path):
+    outcomes = run_experiment(tiny("mnist-free-riders"), digits, tmp_path)
+    fedavg = [o for o in outcomes if o.line == "fedavg" and o.value == 50]
+    for outcome in fedavg:
+        # On digits clients differ by a sample or two, so FedAvg's weights are near one in six.
+        assert outcome.dishonest_weight == pytest.approx(1 / 6, rel=0.05)
+    ours = [o for o in outcomes if o.line == "fed-pca" and o.value == 50]
+    assert all(o.dishonest_weight < o.honest_weight for o in ours)
+    clean = [o for o in outcomes if o.value == 0]
+    assert all(o.dishonest_weight != o.dishonest_weight for o in clean)
+
+
+@pytest.mark.parametrize("name", ["mnist-free-riders", "mnist-noise", "mnist-honest"])
+def test_figures_are_drawn_and_the_same_results_give_the_same_svg(digits, tmp_path, name):
+    experiment = tiny(name)
+    outcomes = run_experiment(experiment, digits, tmp_path)
+    png, svg = draw(experiment, outcomes, tmp_path)
+    first = svg.read_bytes()
+    draw(experiment, outcomes, tmp_path)
+    assert svg.read_bytes() == first
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_short_version_keeps_the_ends():
+    quick = EXPERIMENTS["mnist-free-riders"].shortened(rounds=3, seeds=1, points=3)
+    assert [point.value for point in quick.points] == [0, 20, 50]
+    assert (quick.base.rounds, quick.seeds) == (3, (0,))
+
+
+def test_what_cannot_be_run_says_why():
+    with pytest.raises(UnknownNameError, match="did you mean 'mnist-noise'"):
+        find_experiment("mnist-nois")
+    with pytest.raises(SettingError, match="seeds must be different and at least one"):
+        replace(EXPERIMENTS["mnist-honest"], seeds=(1, 1))
+    with pytest.raises(SettingError, match="behaviours must read like"):
+        Point(1, "some")

@@ -1,0 +1,168 @@
+"""A run on disk: the same bytes whether it was interrupted or not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedmerit.behaviours import Assignment
+from fedmerit.errors import CheckpointError
+from fedmerit.simulation import datasets
+from fedmerit.simulation import run as runs
+from fedmerit.simulation.checkpoint import load_checkpoint
+from fedmerit.simulation.config import FederationConfig, ModelChoice
+from fedmerit.simulation.federation import Federation
+from fedmerit.simulation.results import CLIENT_COLUMNS, ResultFiles, summarise
+from fedmerit.simulation.run import CHECKPOINT, run
+from fedmerit.simulation.training import LocalTraining
+
+CONFIG = FederationConfig(
+    users=8,
+    per_round=4,
+    rounds=4,
+    model=ModelChoice(hidden=8),
+    training=LocalTraining(epochs=1),
+    behaviours=Assignment.parse("25% random-update, 25% noise:0.01"),
+)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return datasets.load("digits")
+
+
+@pytest.fixture
+def federation(digits):
+    return Federation(CONFIG, digits)
+
+
+@pytest.fixture(scope="module")
+def whole(digits, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    run(Federation(CONFIG, digits), folder=folder)
+    return folder
+
+
+def results_of(folder):
+    return [path.read_bytes() for path in ResultFiles(folder).paths]
+
+
+class Stop(KeyboardInterrupt):
+    """Ctrl-C at a chosen moment."""
+
+
+def test_one_row_per_round_and_per_client(whole):
+    rounds, clients = (content.decode().splitlines() for content in results_of(whole))
+    assert rounds[0] == "round,accuracy,loss,clients,rejected,flagged"
+    assert [row.split(",")[0] for row in rounds[1:]] == ["1", "2", "3", "4"]
+    assert clients[0] == ",".join(CLIENT_COLUMNS)
+    assert len(clients) == 1 + 4 * 4
+
+
+def test_same_seed_same_bytes(federation, whole, tmp_path):
+    run(federation, folder=tmp_path)
+    assert results_of(tmp_path) == results_of(whole)
+
+
+@pytest.mark.parametrize("last", [1, 3])
+def test_stopped_between_rounds_and_resumed_to_the_same_bytes(federation, whole, tmp_path, last):
+    def stop(record):
+        if record.round == last:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run(federation, folder=tmp_path, on_round=stop)
+    seen = []
+    final = run(federation, folder=tmp_path, resume=True, on_round=seen.append)
+    assert [record.round for record in seen] == list(range(last + 1, 5))
+    assert results_of(tmp_path) == results_of(whole)
+    kept = load_checkpoint(whole / CHECKPOINT, federation.fingerprint).state
+    np.testing.assert_array_equal(final.model, kept.model)
+
+
+@pytest.mark.parametrize("moment", ["training", "results", "checkpoint"])
+def test_stopped_inside_a_round_and_resumed_to_the_same_bytes(
+    federation, whole, tmp_path, monkeypatch, moment
+):
+    owner, name = {
+        "training": (Federation, "_train"),
+        "results": (ResultFiles, "append"),
+        "checkpoint": (runs, "save_checkpoint"),
+    }[moment]
+    original, calls = getattr(owner, name), []
+
+    def stop(*arguments):
+        calls.append(arguments)
+        if len(calls) < 3:
+            return original(*arguments)
+        if moment == "results":  # the power goes while a line is being written
+            with arguments[0].paths[0].open("a") as file:
+                file.write("3,0.12")
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, stop)
+        with pytest.raises(Stop):
+            run(federation, folder=tmp_path)
+    run(federation, folder=tmp_path, resume=True)
+    assert results_of(tmp_path) == results_of(whole)
+
+
+def test_a_finished_run_can_be_made_longer(digits, whole, tmp_path):
+    run(Federation(replace(CONFIG, rounds=2), digits), folder=tmp_path)
+    run(Federation(CONFIG, digits), folder=tmp_path, resume=True)
+    assert results_of(tmp_path) == results_of(whole)
+
+
+def test_resuming_before_the_first_round_starts(federation, whole, tmp_path):
+    run(federation, folder=tmp_path / "new", resume=True)
+    assert results_of(tmp_path / "new") == results_of(whole)
+
+
+def test_a_run_is_not_overwritten_nor_continued_by_another(federation, digits, whole):
+    with pytest.raises(CheckpointError, match="already holds a run"):
+        run(federation, folder=whole)
+    other = Federation(replace(CONFIG, seed=5), digits)
+    with pytest.raises(CheckpointError, match="belongs to a run with other settings"):
+        run(other, folder=whole, resume=True)
+
+
+def test_damaged_runs_are_refused(federation, tmp_path):
+    run(federation, folder=tmp_path)
+    path, files = tmp_path / CHECKPOINT, ResultFiles(tmp_path)
+    content = path.read_bytes()
+    files.paths[1].write_text("round\n")
+    with pytest.raises(CheckpointError, match=r"clients.csv must have at least the \d+ bytes"):
+        run(federation, folder=tmp_path, resume=True)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
+        run(federation, folder=tmp_path, resume=True)
+    with np.load(whole_of(path, content)) as file:
+        np.savez(path, **{**file, "version": np.int64(99)})
+    with pytest.raises(CheckpointError, match="must have version 1, got 99"):
+        run(federation, folder=tmp_path, resume=True)
+
+
+def whole_of(path, content):
+    copy = path.with_name("copy.npz")
+    copy.write_bytes(content)
+    return copy
+
+
+def test_the_summary_adds_up(whole):
+    _, rows = ResultFiles(whole).read()
+    for by in ("client", "behaviour"):
+        shares = summarise(rows, by=by)
+        assert sum(share.share for share in shares) == pytest.approx(1)
+        assert sum(share.fair for share in shares) == pytest.approx(1)
+        assert sum(share.reports for share in shares) == 16
+    kinds = {share.name: share for share in summarise(rows, by="behaviour")}
+    assert set(kinds) <= {"honest", "random-update:0.01", "noise:0.01"}
+    assert kinds["random-update:0.01"].score < kinds["honest"].score
+
+
+def test_rejected_reports_do_not_count_in_the_summary():
+    used = ["1", "7", "honest", "5", "0.5", "1.0", "", "", "0", ""]
+    rejected = ["1", "8", "", "", "", "", "", "", "0", "rejected: the update is not finite"]
+    (share,) = summarise([used, rejected], by="client")
+    assert (share.name, share.reports, share.share, share.fair) == ("7", 1, 1.0, 1.0)
