@@ -112,12 +112,18 @@ def test_scale_buys_at_most_the_bound():
     assert after[0] < 2.1 * before[0]
 
 
-def test_more_signal_is_more_merit():
-    world = public_round(clients=6, parameters=SIZE)
-    updates = world.honest.astype(np.float32)
-    updates += np.linspace(0, 0.006, 6)[:, None] * world.rng.normal(size=updates.shape)
-    scores = fedmerit.score(updates, public=world.public, rng=0).scores
-    assert (np.diff(scores) < 0).all()
+def test_noise_never_pays():
+    world = public_round(clients=8, parameters=SIZE)
+    direction = world.rng.normal(size=SIZE)
+    earned = []
+    for scale in (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.05):
+        updates = world.honest.astype(np.float32)
+        updates[0] += scale * direction.astype(np.float32)
+        result = fedmerit.score(updates, public=world.public, rng=0)
+        earned.append(result.scores[0] / result.scores[1:].mean())
+    assert (np.diff(earned) < 0).all()
+    assert earned[1] > 0.8
+    assert earned[-1] < 0.02
 
 
 def test_removing_ones_own_previous_report_leaves_only_what_is_new():
