@@ -142,7 +142,9 @@ def check_weights(weights: ArrayLike, clients: int) -> NDArray[np.float64]:
     return scaled / scaled.sum()
 
 
-def check_vector(values: ArrayLike, *, name: str, length: int | None = None) -> NDArray[np.float64]:
+def check_vector(
+    values: ArrayLike, *, name: str, length: int | None = None
+) -> NDArray[np.float64]:
     """Check a vector of finite numbers."""
     try:
         array = np.asarray(values, dtype=np.float64)

@@ -133,7 +133,10 @@ class Tariff(RewardRule):
         """Return f(score), in the smallest unit; f must not decrease."""
 
     def _earn(
-        self, scores: list[float], clients: list[str], excluded: int
+        self,
+        scores: list[float],
+        clients: list[str],  # noqa: ARG002
+        excluded: int,  # noqa: ARG002
     ) -> tuple[list[int], int | None]:
         return [self._bounded(score) for score in scores], None
 
