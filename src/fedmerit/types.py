@@ -47,13 +47,13 @@ class RoundInputs:
         One row per client. Signals where clients upload levels instead of floats.
     public : (r, d) float array or None
         Vectors every client knows: the last global update, the current global model, ...
-    layers : (d,) integer array or None
+    layers : (d,) int64 array or None
         Which layer each parameter belongs to.
     """
 
     updates: FloatArray | Signals
     public: FloatArray | None = None
-    layers: NDArray[np.integer] | None = None
+    layers: NDArray[np.int64] | None = None
 
     @property
     def clients(self) -> int:
@@ -125,7 +125,7 @@ class Contributions:
         reasons: tuple[str, ...] | None = None,
         epsilon: NDArray[np.float64] | None = None,
     ) -> "Contributions":
-        """Fill what a scorer does not provide with NaN (no flag, no reason) and freeze all of it."""
+        """Fill what a scorer does not provide with NaN (no flag, no reason); freeze all of it."""
         k = len(scores)
 
         def filled(

@@ -138,13 +138,12 @@ def check_weights(weights: ArrayLike, clients: int) -> NDArray[np.float64]:
     largest = array.max()
     if largest == 0:
         raise WeightsError("weights must not all be zero, got only zeros")
-    scaled = array / largest  # first by the largest: the sum of huge weights could overflow
-    return scaled / scaled.sum()
+    array = array / largest  # first by the largest: the sum of huge weights could overflow
+    scaled: NDArray[np.float64] = array / array.sum()
+    return scaled
 
 
-def check_vector(
-    values: ArrayLike, *, name: str, length: int | None = None
-) -> NDArray[np.float64]:
+def check_vector(values: ArrayLike, *, name: str, length: int | None = None) -> NDArray[np.float64]:
     """Check a vector of finite numbers."""
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -196,7 +195,7 @@ def _check_public(public: ArrayLike, parameters: int) -> FloatArray:
     return matrix
 
 
-def _check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.integer]:
+def _check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.int64]:
     array = _as_array(layers, "layers")
     if array.dtype.kind not in "iu":
         raise UpdatesError(f"layers must be integers, got dtype {array.dtype}")
@@ -204,6 +203,7 @@ def _check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.integer]:
         raise UpdatesError(
             f"layers must have one entry per parameter, shape ({parameters},), got {array.shape}"
         )
-    if array.min() < 0:
-        raise UpdatesError(f"layers must not be negative, got {array.min()}")
-    return array
+    checked = array.astype(np.int64)
+    if checked.min() < 0:
+        raise UpdatesError(f"layers must not be negative, got {checked.min()}")
+    return checked

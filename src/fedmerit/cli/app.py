@@ -1,20 +1,32 @@
 """The `fedmerit` application: its commands, and how errors become messages and exit codes."""
 
 import sys
+from typing import Annotated
 
 import typer
 
+from fedmerit import __version__
 from fedmerit.cli import demo
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
 app = typer.Typer(
     name="fedmerit",
-    help="Who contributed what to a federation, without any test data.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
 app.command("demo")(demo.demo)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Who contributed what to a federation, without any test data."""
+    if version:
+        print(f"fedmerit {__version__}")
+        raise typer.Exit
+
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130

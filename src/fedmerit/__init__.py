@@ -1,0 +1,52 @@
+"""fedmerit: what each client of a federation contributed, without any test data."""
+
+from fedmerit.aggregators import AGGREGATORS, aggregate
+from fedmerit.errors import FedMeritError
+from fedmerit.quantisers import QUANTISERS, CpSGD, QuantileBins, UniformBins
+from fedmerit.scorers import (
+    SCORERS,
+    CorrelatedAgreement,
+    ExactPCA,
+    PublishedPCA,
+    required_parameters,
+    score,
+    weights,
+)
+from fedmerit.types import (
+    ClientRecord,
+    Contributions,
+    Quantiser,
+    Rejection,
+    RoundInputs,
+    RoundRecord,
+    Scorer,
+    Signals,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AGGREGATORS",
+    "QUANTISERS",
+    "SCORERS",
+    "ClientRecord",
+    "Contributions",
+    "CorrelatedAgreement",
+    "CpSGD",
+    "ExactPCA",
+    "FedMeritError",
+    "PublishedPCA",
+    "QuantileBins",
+    "Quantiser",
+    "Rejection",
+    "RoundInputs",
+    "RoundRecord",
+    "Scorer",
+    "Signals",
+    "UniformBins",
+    "__version__",
+    "aggregate",
+    "required_parameters",
+    "score",
+    "weights",
+]

@@ -1,0 +1,144 @@
+"""From floats to one-byte levels: stochastic rounding, equal-width bins, equal-frequency bins."""
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from fedmerit.kernels.bits import random_unit
+
+_COARSE_BITS = 16
+_COARSE_BINS = 1 << _COARSE_BITS
+
+
+@njit(cache=True, parallel=True)
+def round_stochastically(
+    updates: NDArray[np.floating],
+    levels: int,
+    clip: float,
+    seeds: NDArray[np.uint64],
+    signals: NDArray[np.uint8],
+) -> None:
+    """Clip to [-clip, clip] and round to one of two neighbouring levels, without bias."""
+    clients, parameters = updates.shape
+    steps_per_unit = (levels - 1) / (2.0 * clip)
+    for i in prange(clients):
+        for p in range(parameters):
+            position = (min(max(np.float64(updates[i, p]), -clip), clip) + clip) * steps_per_unit
+            lower = np.floor(position)
+            up = 1.0 if random_unit(seeds[i], p) < position - lower else 0.0
+            signals[i, p] = np.uint8(min(lower + up, levels - 1.0))
+
+
+@njit(cache=True, parallel=True)
+def add_from_table(
+    signals: NDArray[np.uint8], cumulative: NDArray[np.float64], seeds: NDArray[np.uint64]
+) -> None:
+    """Add to every signal an independent draw from the distribution with these cumulatives."""
+    clients, parameters = signals.shape
+    for i in prange(clients):
+        for p in range(parameters):
+            draw = np.searchsorted(cumulative, random_unit(seeds[i], p), side="right")
+            signals[i, p] = np.uint8(signals[i, p] + draw)
+
+
+@njit(cache=True, parallel=True)
+def bin_uniformly(
+    updates: NDArray[np.floating], levels: int, clip: float, signals: NDArray[np.uint8]
+) -> None:
+    """Assign equal-width bins over [-clip, clip]; values outside fall into the end bins."""
+    clients, parameters = updates.shape
+    bins_per_unit = levels / (2.0 * clip)
+    for i in prange(clients):
+        for p in range(parameters):
+            position = np.floor((np.float64(updates[i, p]) + clip) * bins_per_unit)
+            signals[i, p] = np.uint8(min(max(position, 0.0), levels - 1.0))
+
+
+@njit(cache=True, parallel=True)
+def bin_by_rank(
+    bits: NDArray[np.unsignedinteger],
+    sign: np.unsignedinteger,
+    levels: int,
+    signals: NDArray[np.uint8],
+) -> None:
+    """Assign equal-frequency bins per client; equal values share a bin.
+
+    Parameters
+    ----------
+    bits : (k, d) uint32 or uint64
+        The updates' IEEE-754 bits. As unsigned keys they are sorted without comparing floats.
+    sign : uint32 or uint64
+        The word in which only the sign bit is set, of the same type.
+    """
+    for i in prange(bits.shape[0]):
+        _bin_row_by_rank(bits[i], sign, levels, signals[i])
+
+
+@njit(cache=True)
+def _bin_row_by_rank(
+    bits: NDArray[np.unsignedinteger],
+    sign: np.unsignedinteger,
+    levels: int,
+    signals: NDArray[np.uint8],
+) -> None:
+    # Exact order statistics without a full sort: a histogram of the leading 16 bits tells in which
+    # coarse bin each wanted rank lies; only the values of those bins are collected and sorted.
+    parameters = bits.shape[0]
+    shift = 8 * bits.itemsize - _COARSE_BITS
+    histogram = np.zeros(_COARSE_BINS, dtype=np.int32)
+    for p in range(parameters):
+        histogram[_sortable(bits[p], sign) >> shift] += 1
+
+    edge_bin = np.empty(levels - 1, dtype=np.int64)
+    edge_rank = np.empty(levels - 1, dtype=np.int64)
+    slot = np.full(_COARSE_BINS, -1, dtype=np.int16)
+    starts = np.zeros(levels, dtype=np.int64)
+    slots, coarse, below = 0, 0, 0
+    for a in range(levels - 1):
+        rank = (a + 1) * parameters // levels
+        while below + histogram[coarse] <= rank:
+            below += histogram[coarse]
+            coarse += 1
+        edge_bin[a], edge_rank[a] = coarse, rank - below
+        if slot[coarse] < 0:
+            slot[coarse] = slots
+            starts[slots + 1] = starts[slots] + histogram[coarse]
+            slots += 1
+
+    collected = np.empty(starts[slots], dtype=bits.dtype)
+    filled = starts[:slots].copy()
+    for p in range(parameters):
+        key = _sortable(bits[p], sign)
+        s = slot[key >> shift]
+        if s >= 0:
+            collected[filled[s]] = key
+            filled[s] += 1
+    for s in range(slots):
+        part = collected[starts[s] : starts[s + 1]]
+        if part.min() < part.max():  # a large tie (exact zeros) needs no sorting
+            part.sort()
+
+    edges = np.empty(levels - 1, dtype=bits.dtype)
+    for a in range(levels - 1):
+        edges[a] = collected[starts[slot[edge_bin[a]]] + edge_rank[a]]
+
+    edges_below = np.empty(_COARSE_BINS, dtype=np.int16)
+    a = 0
+    for coarse in range(_COARSE_BINS):
+        while a < levels - 1 and edge_bin[a] < coarse:
+            a += 1
+        edges_below[coarse] = a
+    for p in range(parameters):
+        key = _sortable(bits[p], sign)
+        level = edges_below[key >> shift]
+        while level < levels - 1 and edges[level] <= key:
+            level += 1
+        signals[p] = np.uint8(level)
+
+
+@njit(cache=True)
+def _sortable(bits: np.unsignedinteger, sign: np.unsignedinteger) -> np.unsignedinteger:
+    """Map IEEE-754 bits to an unsigned key in the order of the floats; -0.0 becomes 0.0."""
+    # Negative: the larger the magnitude, the smaller the key. For -0.0 this is the key of 0.0.
+    key: np.unsignedinteger = (bits | sign) if bits & sign == 0 else sign - (bits ^ sign)
+    return key

@@ -1,0 +1,80 @@
+"""Exact PCA: the expectation of Algorithm 2 over its dice, from the tables it needs anyway.
+
+Averaged over the bonus set and the penalty draws, a half A judged by the signs of B scores
+``n / (n - 1) * sum(Delta_A * Sign(Delta_B))`` with n = |A|: every parameter acts as bonus
+parameter, and the score of a pair is the same for both of its clients.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.kernels.agreement import (
+    AGREEMENT,
+    CERTIFICATE,
+    CHANCE,
+    OUTPUTS,
+    VARIANCE,
+    score_pairs,
+)
+from fedmerit.quantisers import QuantileBins, to_signals
+from fedmerit.scorers.pairs import (
+    check_enough_parameters,
+    choose_peers,
+    joint_counts,
+    mean_over_peers,
+    pair_matrix,
+    random_halves,
+)
+from fedmerit.types import Contributions, Quantiser, RoundInputs
+
+
+@dataclass(frozen=True)
+class ExactPCA:
+    """Pairwise correlated agreement in expectation; scores lie in [-1, 1].
+
+    One random split of the parameters into halves serves all pairs of a round, so that permuting
+    the clients permutes the scores and nothing else.
+
+    Parameters
+    ----------
+    quantiser
+        How float updates become signals.
+    peers
+        How many random peers each client is compared with; ``None`` for all of them.
+    """
+
+    quantiser: Quantiser = field(default_factory=QuantileBins)
+    peers: int | None = None
+
+    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
+        """Score checked inputs."""
+        signals = to_signals(inputs.updates, self.quantiser, rng)
+        check_enough_parameters(signals)
+        ordered = choose_peers(inputs.clients, self.peers, rng)
+        pairs, where = np.unique(np.sort(ordered, axis=1), axis=0, return_inverse=True)
+        order = random_halves(inputs.parameters, rng)
+        starts = np.array([0, inputs.parameters // 2, inputs.parameters], dtype=np.int64)
+
+        results = np.empty((len(pairs), OUTPUTS))
+        for block, counts in joint_counts(signals, order, starts, pairs):
+            score_pairs(counts, results[block])
+        score = results[:, AGREEMENT] - results[:, CHANCE]
+        deviation = np.sqrt(results[:, VARIANCE])
+        # No spread under independence (a constant report, say) is no evidence either way.
+        z = np.divide(score, deviation, out=np.zeros_like(score), where=deviation > 0)
+
+        def matrix(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return pair_matrix(inputs.clients, ordered, values[where.reshape(-1)])
+
+        pairwise = matrix(score)
+        return Contributions.of(
+            "exact",
+            mean_over_peers(pairwise),
+            pairwise=pairwise,
+            agreement=matrix(results[:, AGREEMENT]),
+            chance=matrix(results[:, CHANCE]),
+            z=matrix(z),
+            epsilon=mean_over_peers(matrix(results[:, CERTIFICATE])),
+        )

@@ -1,0 +1,110 @@
+"""Which clients are compared with whom, and the joint counts of those comparisons."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from fedmerit.errors import UpdatesError
+from fedmerit.kernels.bits import fill_balanced_half, order_by_half
+from fedmerit.kernels.counts import (
+    MAX_PLANE_LEVELS,
+    TILE,
+    count_by_histogram,
+    count_by_planes,
+)
+from fedmerit.rng import seeds
+from fedmerit.types import Signals
+from fedmerit.validation import check_count
+
+# Pairs are counted in blocks, so that memory does not grow with the square of the clients.
+_BLOCK_BYTES = 16 * 2**20
+
+
+def check_enough_parameters(signals: Signals) -> None:
+    """Each half needs at least one parameter per level to say anything about a level."""
+    least = 2 * signals.levels
+    if signals.values.shape[1] < least:
+        raise UpdatesError(
+            f"updates must have at least 2 x levels = {least} parameters, "
+            f"got {signals.values.shape[1]}"
+        )
+
+
+def choose_peers(clients: int, peers: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return ordered pairs (client, peer), each client with `peers` random others.
+
+    ``None`` means all others, in which case nothing is drawn.
+    """
+    if peers is None:
+        rows, columns = np.nonzero(~np.eye(clients, dtype=np.bool_))
+        return np.column_stack((rows, columns)).astype(np.int64)
+    count = check_count("peers", peers, least=1, most=clients - 1)
+    chosen = np.empty((clients, count, 2), dtype=np.int64)
+    for client in range(clients):
+        others = rng.permutation(clients - 1)[:count]
+        chosen[client, :, 0] = client
+        chosen[client, :, 1] = np.sort(others + (others >= client))
+    return chosen.reshape(-1, 2)
+
+
+def random_halves(parameters: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the parameters ordered so that the first ``parameters // 2`` are a random half."""
+    words = np.empty((parameters + 63) // 64, dtype=np.uint64)
+    fill_balanced_half(seeds(rng, 1)[0], parameters, words)
+    order = np.empty(parameters, dtype=np.int64)
+    order_by_half(words, order)
+    return order
+
+
+def joint_counts(
+    signals: Signals,
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    pairs: NDArray[np.int64],
+) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+    """Yield blocks of pairs with their counts, (block, groups, levels, levels).
+
+    Group g holds the parameters ``order[starts[g]:starts[g + 1]]``. The array that is yielded is
+    reused from block to block.
+    """
+    levels, groups, workers = signals.levels, len(starts) - 1, get_num_threads()
+    count = count_by_planes if levels <= MAX_PLANE_LEVELS else count_by_histogram
+    block = min(len(pairs), max(1, _BLOCK_BYTES // (workers * groups * levels * levels * 4)))
+    tiles = _tiles(starts)
+    buffer = np.empty((workers, block, groups, levels, levels), dtype=np.int32)
+    for begin in range(0, len(pairs), block):
+        part = pairs[begin : begin + block]
+        buffer[:] = 0
+        count(signals.values, order, tiles, part, buffer)
+        for worker in range(1, workers):
+            buffer[0] += buffer[worker]
+        yield slice(begin, begin + len(part)), buffer[0, : len(part)]
+
+
+def _tiles(starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cut the groups into tiles; one row (group, begin, end) each."""
+    rows = [
+        (group, begin, min(begin + TILE, int(starts[group + 1])))
+        for group in range(len(starts) - 1)
+        for begin in range(int(starts[group]), int(starts[group + 1]), TILE)
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def pair_matrix(
+    clients: int, ordered: NDArray[np.int64], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Put one value per ordered pair into a (k, k) matrix, NaN where nothing was compared."""
+    full = np.full((clients, clients), np.nan)
+    full[ordered[:, 0], ordered[:, 1]] = values
+    return full
+
+
+def mean_over_peers(pairwise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average each row over the peers it was compared with (the entries that are not NaN)."""
+    compared = ~np.isnan(pairwise)
+    total = np.where(compared, pairwise, 0.0).sum(axis=1)
+    mean: NDArray[np.float64] = total / compared.sum(axis=1)
+    return mean

@@ -1,0 +1,34 @@
+"""From scores to aggregation weights."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedmerit.validation import check_number, check_vector
+
+PAPER_ALPHA = 10.0
+
+
+def weights(scores: ArrayLike, alpha: float = PAPER_ALPHA) -> NDArray[np.float64]:
+    """Return softmax weights, ``exp(alpha Q_i) / sum_j exp(alpha Q_j)`` (Algorithm 3).
+
+    Parameters
+    ----------
+    scores : (k,) array
+        One score per client.
+    alpha : float
+        How strongly the weights follow the scores; 0 gives equal weights.
+
+    Returns
+    -------
+    (k,) array
+        Non-negative, sums to one.
+
+    Examples
+    --------
+    >>> weights([0.2, 0.2, 0.0], alpha=10).round(3).tolist()
+    [0.468, 0.468, 0.063]
+    """
+    exponent = check_number("alpha", alpha, least=0) * check_vector(scores, name="scores")
+    unscaled = np.exp(exponent - exponent.max())  # the largest becomes 1: nothing overflows
+    result: NDArray[np.float64] = unscaled / unscaled.sum()
+    return result

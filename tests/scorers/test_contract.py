@@ -1,0 +1,198 @@
+"""One contract for every registered scorer."""
+
+import numpy as np
+import pytest
+
+import fedmerit
+from fedmerit import SCORERS, QuantileBins, Signals
+from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
+from fedmerit.scorers.pairs import choose_peers
+from tests.conftest import example_round
+
+pytestmark = pytest.mark.kernel
+every_scorer = pytest.mark.parametrize("method", sorted(SCORERS))
+
+
+@every_scorer
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_result_has_its_shape_and_is_read_only(method, dtype):
+    updates = example_round(clients=4).astype(dtype)
+    result = fedmerit.score(updates, method=method, rng=0)
+    assert result.method == method
+    assert result.scores.shape == result.p_values.shape == result.epsilon.shape == (4,)
+    assert result.pairwise.shape == result.z.shape == (4, 4)
+    assert result.flagged.dtype == np.bool_
+    assert len(result.reasons) == 4
+    assert np.isfinite(result.scores).all()
+    assert np.isnan(np.diagonal(result.pairwise)).all()
+    with pytest.raises(ValueError, match="read-only"):
+        result.scores[0] = 1
+
+
+@every_scorer
+def test_same_seed_same_bits_and_inputs_untouched(method):
+    updates = example_round(clients=5)
+    before = updates.copy()
+    first = fedmerit.score(updates, method=method, rng=7)
+    second = fedmerit.score(updates, method=method, rng=np.random.default_rng(7))
+    assert first.scores.tobytes() == second.scores.tobytes()
+    assert first.pairwise.tobytes() == second.pairwise.tobytes()
+    assert (updates == before).all()
+
+
+@every_scorer
+def test_no_rng_means_fresh_dice(method):
+    updates = example_round(clients=3)
+    first, second = (fedmerit.score(updates, method=method) for _ in range(2))
+    assert first.scores.tobytes() != second.scores.tobytes()
+
+
+@every_scorer
+@pytest.mark.parametrize(
+    "updates",
+    [
+        np.zeros((2, 40), dtype=np.float32),
+        np.ones((3, 40)),
+        np.full((3, 40), 1e-40, dtype=np.float32),
+        np.tile(np.float32([0, 0, 0, 1]), (2, 20)),
+    ],
+    ids=["zero", "constant", "subnormal", "ties"],
+)
+def test_degenerate_rounds_are_scored(method, updates):
+    result = fedmerit.score(updates, method=method, rng=0)
+    assert np.isfinite(result.scores).all()
+    if len(np.unique(updates)) == 1:
+        assert (result.scores == 0).all()  # no spread, no agreement beyond chance
+
+
+@every_scorer
+def test_read_only_and_strided_inputs_are_fine(method):
+    updates = example_round(clients=4)
+    strided = np.asfortranarray(updates)
+    strided.setflags(write=False)
+    plain = fedmerit.score(updates, method=method, rng=0)
+    assert (fedmerit.score(strided, method=method, rng=0).scores == plain.scores).all()
+
+
+@every_scorer
+def test_scoring_signals_equals_scoring_the_floats_behind_them(method):
+    updates = example_round(clients=4)
+    signals = QuantileBins().quantise(updates, np.random.default_rng(0))
+    assert (
+        fedmerit.score(signals, method=method, rng=1).scores
+        == fedmerit.score(updates, method=method, rng=1).scores
+    ).all()
+
+
+@every_scorer
+def test_explains_itself(method):
+    text = fedmerit.score(example_round(), method=method, rng=0).explain(0)
+    assert text.startswith("client 0: score ")
+    assert "peers" in text
+
+
+@pytest.mark.parametrize("method", ["exact", "pca"])
+def test_each_client_has_as_many_peers_as_asked(method):
+    result = fedmerit.score(example_round(clients=6), method=method, peers=2, rng=0)
+    assert ((~np.isnan(result.pairwise)).sum(axis=1) == 2).all()
+
+
+def test_every_peer_is_equally_likely():
+    rng = np.random.default_rng(0)
+    tally = np.zeros((4, 4))
+    for _ in range(900):
+        for i, j in choose_peers(4, 1, rng):
+            tally[i, j] += 1
+    assert (np.diagonal(tally) == 0).all()
+    others = tally[~np.eye(4, dtype=bool)]
+    assert np.abs(others - 300).max() < 4.5 * np.sqrt(900 * 2 / 9)
+
+
+BAD_UPDATES = {
+    "updates must have at least 2 clients, got 1": np.ones((1, 40)),
+    "updates must be a matrix of clients x parameters": np.ones(40),
+    "updates must be floating point, got dtype int64": np.ones((3, 40), dtype=np.int64),
+    "updates must be floating point, got dtype complex128": np.ones((3, 40), dtype=complex),
+    "updates must be floating point, got dtype <U1": [["a"] * 40, ["b"] * 40],
+    "updates must be finite, got nan at client 1, parameter 7": (1, 7, np.nan),
+    "updates must be finite, got -inf at client 0, parameter 0": (0, 0, -np.inf),
+    "updates must have rows of one length": [[1.0, 2.0], [1.0]],
+    "updates must have at least 1 parameters, got 0": np.ones((3, 0)),
+    "updates must have at least 2 x levels = 16 parameters, got 15": np.ones((3, 15)),
+}
+
+
+@every_scorer
+@pytest.mark.parametrize("message", BAD_UPDATES)
+def test_bad_updates_name_the_rule_and_the_value(method, message):
+    updates = BAD_UPDATES[message]
+    if isinstance(updates, tuple):
+        client, parameter, value = updates
+        updates = np.ones((3, 40))
+        updates[client, parameter] = value
+    with pytest.raises(UpdatesError) as caught:
+        fedmerit.score(updates, method=method, rng=0)
+    assert message in str(caught.value)
+    assert isinstance(caught.value, FedMeritError | ValueError)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "exact", "levels": 1}, "levels must be at least 2, got 1"),
+        ({"method": "exact", "levels": 257}, "levels must be at most 256, got 257"),
+        ({"method": "exact", "peers": 6}, "peers must be at most 5, got 6"),
+        ({"method": "pca", "peers": 6}, "peers must be at most 5, got 6"),
+        ({"method": "pca", "peers": 0}, "peers must be at least 1, got 0"),
+        ({"method": "pca", "bonus": 199}, "bonus must be at most parameters // 2 - 2 = 198, got"),
+        ({"method": "ca", "bonus": 0}, "bonus must be at least 1, got 0"),
+        ({"method": "ca", "peers": 3}, "method 'ca' does not take these settings"),
+        ({"method": "exact", "rng": -1}, "seed must be at least 0, got -1"),
+        ({"method": "exact", "rng": "x"}, "rng must be None, an integer seed or a numpy Gen"),
+        ({"method": 5}, "method must be a name or a Scorer, got 5"),
+    ],
+)
+def test_bad_settings_name_the_rule_and_the_value(settings, message):
+    with pytest.raises(SettingError) as caught:
+        fedmerit.score(example_round(clients=6), **settings)
+    assert message in str(caught.value)
+
+
+def test_unknown_method_suggests_the_nearest():
+    with pytest.raises(UnknownNameError, match=r"did you mean 'exact'\?"):
+        fedmerit.score(example_round(), method="exakt")
+
+
+def test_settings_go_with_a_name_only():
+    with pytest.raises(SettingError, match="settings go with a method's name, got"):
+        fedmerit.score(example_round(), method=SCORERS["exact"](), peers=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"public": np.ones(3)}, "public must have one value per parameter, 400, got 3"),
+        ({"public": np.full(400, np.nan)}, "public must be finite, got nan"),
+        ({"layers": np.zeros(3, dtype=int)}, "layers must have one entry per parameter"),
+        ({"layers": np.zeros(400)}, "layers must be integers, got dtype float64"),
+        ({"layers": np.full(400, -1)}, "layers must not be negative, got -1"),
+    ],
+)
+def test_bad_public_information_names_the_rule_and_the_value(given, message):
+    with pytest.raises(UpdatesError) as caught:
+        fedmerit.score(example_round(), method="exact", **given)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("signals", "message"),
+    [
+        (Signals(np.zeros((2, 40), np.int64), 2), "signals must be uint8, got dtype int64"),
+        (Signals(np.full((2, 40), 3, np.uint8), 3), "signals must be below levels = 3, got 3"),
+        (Signals(np.zeros((1, 40), np.uint8), 3), "signals must have at least 2 clients, got 1"),
+    ],
+)
+def test_bad_signals_name_the_rule_and_the_value(signals, message):
+    with pytest.raises(UpdatesError) as caught:
+        fedmerit.score(signals, method="exact")
+    assert message in str(caught.value)

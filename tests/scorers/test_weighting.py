@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import fedmerit
+from fedmerit.errors import InvalidInputError
+
+scores_of_a_round = hnp.arrays(np.float64, st.integers(1, 30), elements=st.floats(-1, 1))
+
+
+@given(scores_of_a_round, st.floats(0, 1e6))
+def test_weights_are_a_distribution_even_for_huge_exponents(scores, alpha):
+    result = fedmerit.weights(scores, alpha)
+    assert np.isfinite(result).all()
+    assert (result >= 0).all()
+    assert result.sum() == pytest.approx(1)
+
+
+@given(scores_of_a_round, st.floats(0, 100))
+def test_weights_follow_the_order_of_the_scores(scores, alpha):
+    order = np.argsort(scores, kind="stable")
+    assert (np.diff(fedmerit.weights(scores, alpha)[order]) >= 0).all()
+
+
+def test_known_weights():
+    assert fedmerit.weights([0, 0, 0, 0]).tolist() == [0.25] * 4
+    assert fedmerit.weights([1.0, 0.0], np.log(3)) == pytest.approx([0.75, 0.25])
+    assert fedmerit.weights([1.0, 0.0], 1e6).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "alpha", "message"),
+    [
+        ([0.1, np.nan], 10, "scores must be finite, got nan"),
+        ([], 10, "scores must be a non-empty vector"),
+        ([[0.1]], 10, "scores must be a non-empty vector"),
+        (["a"], 10, "scores must be numbers"),
+        ([0.1], -1, "alpha must be at least 0, got -1"),
+        ([0.1], np.inf, "alpha must be finite, got inf"),
+    ],
+)
+def test_bad_scores_name_the_rule_and_the_value(scores, alpha, message):
+    with pytest.raises(InvalidInputError, match=message):
+        fedmerit.weights(scores, alpha)
+
+
+def test_required_parameters_after_theorem_1():
+    assert fedmerit.required_parameters(8, 0.1, 0.05) == 172555
+    assert fedmerit.required_parameters(2, 1.0, np.exp(-1)) == 36  # 9 h^2
+
+
+@given(st.integers(2, 256), st.floats(0.01, 1), st.floats(0.001, 0.5))
+def test_required_parameters_scale_with_the_inverse_square_of_epsilon(levels, epsilon, delta):
+    one = fedmerit.required_parameters(levels, epsilon, delta)
+    half = fedmerit.required_parameters(levels, epsilon / 2, delta)
+    assert abs(half - 4 * one) <= 4
