@@ -4,9 +4,10 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from fedmerit import __version__
-from fedmerit.cli import demo
+from fedmerit.cli import audit, demo, ledger
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
@@ -16,6 +17,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command("demo")(demo.demo)
+app.command("audit")(audit.audit)
+app.add_typer(ledger.app, name="ledger")
 
 
 @app.callback(invoke_without_command=True)
@@ -37,7 +40,8 @@ def run() -> None:
     try:
         app()
     except FedMeritError as error:
-        errors.print(f"[bold red]error:[/] {error}", highlight=False)
+        # Escaped: a message may quote what a client sent.
+        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         sys.exit(EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted", highlight=False)

@@ -236,7 +236,7 @@ def _relabelling_by_public(
     (rows,) = Rows.of(counts)
     mapping = rows.climb(used % levels, levels, rng)
     score = float(rows.score(mapping[None], levels)[0])
-    text = f"best found re-labellings that look at public vector {index}"
+    text = f"re-labelling by own level and public vector {index}"
     return Lie("public", text, score, score - truth, 0.0, False)
 
 
