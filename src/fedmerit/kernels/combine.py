@@ -2,6 +2,8 @@
 
 Coordinates are worked on in blocks, all clients of a block at once: a sorting network compares row
 with row, which the compiler turns into vector instructions, and no copy of the updates is made.
+The work on a block is a function of its own, because the compiler does not vectorise the body of a
+parallel loop.
 """
 
 import numpy as np
@@ -9,7 +11,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 _BLOCK = 256
-_LANES = 16
+_LANES = 64
 
 
 @njit(cache=True, parallel=True)
@@ -17,17 +19,25 @@ def weighted_sum(
     updates: NDArray[np.floating], weights: NDArray[np.float64], result: NDArray[np.floating]
 ) -> None:
     """Write sum_i weights[i] * updates[i] into `result`; sums run in float64, in client order."""
-    clients, parameters = updates.shape
+    parameters = updates.shape[1]
     for block in prange((parameters + _BLOCK - 1) // _BLOCK):
         begin = block * _BLOCK
-        size = min(_BLOCK, parameters - begin)
-        total = np.zeros(_BLOCK)
-        for i in range(clients):
-            if weights[i] != 0.0:
-                for c in range(size):
-                    total[c] += weights[i] * updates[i, begin + c]
-        for c in range(size):
-            result[begin + c] = total[c]
+        end = min(begin + _BLOCK, parameters)
+        _sum_block(updates[:, begin:end], weights, result[begin:end])
+
+
+@njit(cache=True)
+def _sum_block(
+    updates: NDArray[np.floating], weights: NDArray[np.float64], result: NDArray[np.floating]
+) -> None:
+    total = np.zeros(result.shape[0])
+    for i in range(updates.shape[0]):
+        row, weight = updates[i], weights[i]
+        if weight != 0.0:
+            for c in range(total.shape[0]):
+                total[c] += weight * np.float64(row[c])
+    for c in range(total.shape[0]):
+        result[c] = total[c]
 
 
 @njit(cache=True, parallel=True)
@@ -41,22 +51,34 @@ def trimmed_mean(
 
     Trimming all but the middle one or two values is the median.
     """
-    clients, parameters = updates.shape
+    parameters = updates.shape[1]
     for block in prange((parameters + _BLOCK - 1) // _BLOCK):
         begin = block * _BLOCK
-        size = min(_BLOCK, parameters - begin)
-        rows = np.zeros((clients, _BLOCK), dtype=updates.dtype)
-        rows[:, :size] = updates[:, begin : begin + size]
-        for step in range(network.shape[0]):
-            low, high = rows[network[step, 0]], rows[network[step, 1]]
-            for c in range(_BLOCK):
-                smaller, larger = min(low[c], high[c]), max(low[c], high[c])
-                low[c], high[c] = smaller, larger
-        for c in range(size):
-            total = 0.0
-            for i in range(trim, clients - trim):
-                total += rows[i, c]
-            result[begin + c] = total / (clients - 2 * trim)
+        end = min(begin + _BLOCK, parameters)
+        _trim_block(updates[:, begin:end], network, trim, result[begin:end])
+
+
+@njit(cache=True)
+def _trim_block(
+    updates: NDArray[np.floating],
+    network: NDArray[np.int64],
+    trim: int,
+    result: NDArray[np.floating],
+) -> None:
+    clients = updates.shape[0]
+    rows = updates.copy()
+    for step in range(network.shape[0]):
+        low, high = rows[network[step, 0]], rows[network[step, 1]]
+        for c in range(low.shape[0]):
+            a, b = low[c], high[c]
+            low[c], high[c] = min(a, b), max(a, b)
+    total = np.zeros(result.shape[0])
+    for i in range(trim, clients - trim):
+        row = rows[i]
+        for c in range(total.shape[0]):
+            total[c] += np.float64(row[c])
+    for c in range(total.shape[0]):
+        result[c] = total[c] / (clients - 2 * trim)
 
 
 @njit(cache=True, parallel=True)
@@ -73,48 +95,54 @@ def weighted_median(
     collects more than half, each to within `tolerance` of weight. The weights add up to less than
     2^31.
     """
-    clients, parameters = updates.shape
+    parameters = updates.shape[1]
     total = np.int64(0)
-    for i in range(clients):
+    for i in range(weights.shape[0]):
         total += weights[i]
     half = np.int32((total - tolerance + 1) // 2)
     more = np.int32((total + tolerance) // 2)
     for block in prange((parameters + _BLOCK - 1) // _BLOCK):
         begin = block * _BLOCK
-        size = min(_BLOCK, parameters - begin)
-        rows = np.zeros((clients, _BLOCK), dtype=updates.dtype)
-        rows[:, :size] = updates[:, begin : begin + size]
-        mass = np.empty((clients, _BLOCK), dtype=np.int32)
-        for i in range(clients):
-            mass[i, :] = weights[i]
-        for step in range(network.shape[0]):
-            _swap_sorted(
-                rows[network[step, 0]],
-                rows[network[step, 1]],
-                mass[network[step, 0]],
-                mass[network[step, 1]],
-            )
-        lower, upper = rows[0], np.zeros(_BLOCK, dtype=updates.dtype)
-        upper[:] = rows[0]
-        reached = mass[0]
-        for i in range(1, clients):
-            for c in range(_BLOCK):
-                before, value = reached[c], rows[i, c]
-                lower[c] = value if before < half else lower[c]
-                upper[c] = value if before <= more else upper[c]
-                reached[c] = before + mass[i, c]
-        for c in range(size):
-            result[begin + c] = 0.5 * (np.float64(lower[c]) + np.float64(upper[c]))
+        end = min(begin + _BLOCK, parameters)
+        _median_block(updates[:, begin:end], weights, network, half, more, result[begin:end])
 
 
 @njit(cache=True)
-def _swap_sorted(
+def _median_block(
+    updates: NDArray[np.floating],
+    weights: NDArray[np.int32],
+    network: NDArray[np.int64],
+    half: np.int32,
+    more: np.int32,
+    result: NDArray[np.floating],
+) -> None:
+    rows = updates.copy()
+    mass = np.empty(rows.shape, dtype=np.int32)
+    for i in range(rows.shape[0]):
+        mass[i, :] = weights[i]
+    for step in range(network.shape[0]):
+        i, j = network[step, 0], network[step, 1]
+        _swap_into_order(rows[i], rows[j], mass[i], mass[j])
+    lower, upper, reached = rows[0].copy(), rows[0].copy(), mass[0].copy()
+    for i in range(1, rows.shape[0]):
+        row, row_mass = rows[i], mass[i]
+        for c in range(lower.shape[0]):
+            before = reached[c]
+            lower[c] = row[c] if before < half else lower[c]
+            upper[c] = row[c] if before <= more else upper[c]
+            reached[c] = before + row_mass[c]
+    for c in range(lower.shape[0]):
+        result[c] = 0.5 * (np.float64(lower[c]) + np.float64(upper[c]))
+
+
+@njit(cache=True)
+def _swap_into_order(
     low: NDArray[np.floating],
     high: NDArray[np.floating],
     low_mass: NDArray[np.int32],
     high_mass: NDArray[np.int32],
 ) -> None:
-    for c in range(_BLOCK):
+    for c in range(low.shape[0]):
         a, b, a_mass, b_mass = low[c], high[c], low_mass[c], high_mass[c]
         swap = a > b
         low[c] = b if swap else a
@@ -143,12 +171,13 @@ def squared_distances_to(
 
 @njit(cache=True)
 def _squared_distance(left: NDArray[np.floating], right: NDArray[np.floating]) -> float:
-    # Several running sums: one alone would make each addition wait for the one before it.
+    # Many running sums: with one alone each addition would wait for the one before it.
     sums = np.zeros(_LANES)
     whole = left.shape[0] // _LANES * _LANES
     for begin in range(0, whole, _LANES):
+        a, b = left[begin : begin + _LANES], right[begin : begin + _LANES]
         for lane in range(_LANES):
-            difference = np.float64(left[begin + lane]) - np.float64(right[begin + lane])
+            difference = np.float64(a[lane]) - np.float64(b[lane])
             sums[lane] += difference * difference
     total = 0.0
     for lane in range(_LANES):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedmerit.kernels.bits import popcount
 
 MAX_PLANE_LEVELS = 16
-TILE = 8192
+TILE = 16384
 _TILE_WORDS = TILE // 64
 GROUP, BEGIN, END = 0, 1, 2
 
@@ -38,24 +38,75 @@ def count_by_planes(
     workers, levels = counts.shape[0], counts.shape[3]
     for worker in prange(workers):
         planes = np.empty((signals.shape[0], levels, _TILE_WORDS), dtype=np.uint64)
+        marginals = np.empty((signals.shape[0], levels), dtype=np.int32)
+        gathered = np.empty(TILE, dtype=np.uint8)
         for tile in range(worker, tiles.shape[0], workers):
             group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
             words = (end - begin + 63) // 64
             for i in range(signals.shape[0]):
-                _fill_planes(signals[i], order[begin:end], planes[i])
+                _gather(signals[i], order[begin:end], gathered)
+                _fill_planes(gathered, end - begin, planes[i], marginals[i])
             for pair in range(pairs.shape[0]):
-                first, second = planes[pairs[pair, 0]], planes[pairs[pair, 1]]
-                _count_planes(first, second, words, counts[worker, pair, group])
+                i, j = pairs[pair, 0], pairs[pair, 1]
+                _count_planes(
+                    planes[i],
+                    planes[j],
+                    words,
+                    marginals[i],
+                    marginals[j],
+                    counts[worker, pair, group],
+                )
+
+
+@njit(cache=True)
+def _gather(
+    signals: NDArray[np.uint8], positions: NDArray[np.int64], gathered: NDArray[np.uint8]
+) -> None:
+    size = positions.shape[0]
+    for offset in range(size):
+        gathered[offset] = signals[positions[offset]]
+    gathered[size : (size + 63) // 64 * 64] = 0
 
 
 @njit(cache=True)
 def _fill_planes(
-    signals: NDArray[np.uint8], positions: NDArray[np.int64], planes: NDArray[np.uint64]
+    gathered: NDArray[np.uint8],
+    size: int,
+    planes: NDArray[np.uint64],
+    marginals: NDArray[np.int32],
 ) -> None:
-    planes[:] = 0
-    for offset in range(positions.shape[0]):
-        level = signals[positions[offset]]
-        planes[level, offset >> 6] |= np.uint64(1) << np.uint64(offset & 63)
+    """Write one bit plane per level, and how many bits each has."""
+    levels = planes.shape[0]
+    words = (size + 63) // 64
+    eights = gathered.view(np.uint64)
+    digits = 1
+    while 1 << digits < levels:
+        digits += 1
+    # First the binary digits of the levels as planes: multiplying eight bytes that are 0 or 1 by
+    # this constant collects them, in order, in the highest byte.
+    binary = np.empty((digits, words), dtype=np.uint64)
+    for digit in range(digits):
+        for w in range(words):
+            word = np.uint64(0)
+            for byte in range(8):
+                ones = (eights[8 * w + byte] >> np.uint64(digit)) & np.uint64(0x0101010101010101)
+                packed = (ones * np.uint64(0x0102040810204080)) >> np.uint64(56)
+                word |= packed << np.uint64(8 * byte)
+            binary[digit, w] = word
+    unused = np.uint64(words * 64 - size)
+    for level in range(levels):
+        plane = planes[level]
+        for w in range(words):
+            plane[w] = ~np.uint64(0)
+        plane[words - 1] >>= unused  # what lies beyond the tile belongs to no level
+        for digit in range(digits):
+            flip = np.uint64(0) if level >> digit & 1 else ~np.uint64(0)
+            for w in range(words):
+                plane[w] &= binary[digit, w] ^ flip
+        total = np.uint64(0)
+        for w in range(words):
+            total += popcount(plane[w])
+        marginals[level] = total
 
 
 @njit(cache=True)
@@ -63,15 +114,28 @@ def _count_planes(
     first: NDArray[np.uint64],
     second: NDArray[np.uint64],
     words: int,
+    rows: NDArray[np.int32],
+    columns: NDArray[np.int32],
     counts: NDArray[np.int32],
 ) -> None:
-    levels = counts.shape[0]
-    for a in range(levels):
-        for b in range(levels):
+    """Count all cells but the last row and column; the marginals give those."""
+    last = counts.shape[0] - 1
+    corner = columns[last]
+    for b in range(last):
+        counts[last, b] += columns[b]
+    for a in range(last):
+        rest = rows[a]
+        for b in range(last):
             both = np.uint64(0)
             for w in range(words):
                 both += popcount(first[a, w] & second[b, w])
-            counts[a, b] += np.int32(both)
+            cell = np.int32(both)
+            counts[a, b] += cell
+            counts[last, b] -= cell
+            rest -= cell
+        counts[a, last] += rest
+        corner -= rest
+    counts[last, last] += corner
 
 
 @njit(cache=True, parallel=True)
@@ -89,8 +153,7 @@ def count_by_histogram(
         for tile in range(worker, tiles.shape[0], workers):
             group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
             for i in range(signals.shape[0]):
-                for offset in range(end - begin):
-                    gathered[i, offset] = signals[i, order[begin + offset]]
+                _gather(signals[i], order[begin:end], gathered[i])
             for pair in range(pairs.shape[0]):
                 first, second = gathered[pairs[pair, 0]], gathered[pairs[pair, 1]]
                 table = counts[worker, pair, group]

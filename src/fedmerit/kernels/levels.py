@@ -19,14 +19,24 @@ def round_stochastically(
     signals: NDArray[np.uint8],
 ) -> None:
     """Clip to [-clip, clip] and round to one of two neighbouring levels, without bias."""
-    clients, parameters = updates.shape
+    for i in prange(updates.shape[0]):
+        _round_row(updates[i], levels, clip, seeds[i], signals[i])
+
+
+@njit(cache=True)
+def _round_row(
+    updates: NDArray[np.floating],
+    levels: int,
+    clip: float,
+    seed: np.uint64,
+    signals: NDArray[np.uint8],
+) -> None:
     steps_per_unit = (levels - 1) / (2.0 * clip)
-    for i in prange(clients):
-        for p in range(parameters):
-            position = (min(max(np.float64(updates[i, p]), -clip), clip) + clip) * steps_per_unit
-            lower = np.floor(position)
-            up = 1.0 if random_unit(seeds[i], p) < position - lower else 0.0
-            signals[i, p] = np.uint8(min(lower + up, levels - 1.0))
+    for p in range(updates.shape[0]):
+        position = (min(max(np.float64(updates[p]), -clip), clip) + clip) * steps_per_unit
+        lower = np.floor(position)
+        up = 1.0 if random_unit(seed, p) < position - lower else 0.0
+        signals[p] = np.uint8(min(lower + up, levels - 1.0))
 
 
 @njit(cache=True, parallel=True)
@@ -34,9 +44,8 @@ def add_from_table(
     signals: NDArray[np.uint8], cumulative: NDArray[np.float64], seeds: NDArray[np.uint64]
 ) -> None:
     """Add to every signal an independent draw from the distribution with these cumulatives."""
-    clients, parameters = signals.shape
-    for i in prange(clients):
-        for p in range(parameters):
+    for i in prange(signals.shape[0]):
+        for p in range(signals.shape[1]):
             draw = np.searchsorted(cumulative, random_unit(seeds[i], p), side="right")
             signals[i, p] = np.uint8(signals[i, p] + draw)
 
@@ -46,12 +55,18 @@ def bin_uniformly(
     updates: NDArray[np.floating], levels: int, clip: float, signals: NDArray[np.uint8]
 ) -> None:
     """Assign equal-width bins over [-clip, clip]; values outside fall into the end bins."""
-    clients, parameters = updates.shape
+    for i in prange(updates.shape[0]):
+        _bin_row_uniformly(updates[i], levels, clip, signals[i])
+
+
+@njit(cache=True)
+def _bin_row_uniformly(
+    updates: NDArray[np.floating], levels: int, clip: float, signals: NDArray[np.uint8]
+) -> None:
     bins_per_unit = levels / (2.0 * clip)
-    for i in prange(clients):
-        for p in range(parameters):
-            position = np.floor((np.float64(updates[i, p]) + clip) * bins_per_unit)
-            signals[i, p] = np.uint8(min(max(position, 0.0), levels - 1.0))
+    for p in range(updates.shape[0]):
+        position = np.floor((np.float64(updates[p]) + clip) * bins_per_unit)
+        signals[p] = np.uint8(min(max(position, 0.0), levels - 1.0))
 
 
 @njit(cache=True, parallel=True)
