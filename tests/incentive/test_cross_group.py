@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedmerit
 from fedmerit.errors import InvalidInputError, UnknownNameError
 from fedmerit.incentive.cross_group import assign_groups, cross_group_scores, pay_cross_group
 from fedmerit.incentive.rewards import PositiveShare, SoftmaxShare
@@ -82,3 +83,31 @@ def test_what_cannot_be_scored_is_named() -> None:
         cross_group_scores(pairwise, [0, 1], combine="medain")
     with pytest.raises(InvalidInputError, match="at least 2 clients, got 1"):
         assign_groups(["a"])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_with_a_real_score_a_lie_moves_nobody_in_its_own_pot(rule) -> None:
+    """Report whatever you like: rivals in the same pot keep their scores to the last bit."""
+    rng = np.random.default_rng(1)
+    updates = rng.normal(size=600) + rng.normal(size=(7, 600))
+    clients = names(7)
+    lies = [-updates[2], np.zeros(600), rng.normal(size=600), 100 * updates[2], updates[3]]
+
+    def pay(matrix: np.ndarray):
+        pairwise = fedmerit.score(matrix, method="exact", rng=5).pairwise
+        return pay_cross_group(rule, pairwise, clients, rng=6)
+
+    honest = pay(updates)
+    rivals = np.flatnonzero((honest.groups == honest.groups[2]) & (np.arange(7) != 2))
+    for lie in lies:
+        reported = updates.copy()
+        reported[2] = lie
+        lying = pay(reported)
+        np.testing.assert_array_equal(lying.groups, honest.groups)
+        np.testing.assert_array_equal(lying.scores[rivals], honest.scores[rivals])
+        # With their scores fixed, what rivals get can only move by what the liar takes or leaves.
+        gained = lying.payments.amounts[2] - honest.payments.amounts[2]
+        others = sum(lying.payments.amounts[i] - honest.payments.amounts[i] for i in rivals)
+        assert gained == -others
+        if lying.scores[2] < honest.scores[2]:
+            assert gained <= 0

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedmerit
 from fedmerit.errors import SettingError
 from fedmerit.incentive.search import Rows, best_map, groupings
 from fedmerit.incentive.truthfulness import (
@@ -14,6 +15,7 @@ from fedmerit.incentive.truthfulness import (
     scores,
     theorem_epsilon,
 )
+from fedmerit.kernels.agreement import AGREEMENT, CERTIFICATE, CHANCE, OUTPUTS, score_pairs
 
 
 def naive_pair_score(own, peer, halves, levels: int) -> float:
@@ -146,3 +148,27 @@ def test_theorem_epsilon_is_the_published_order() -> None:
     assert theorem_epsilon(8, 4 * 1000) == pytest.approx(theorem_epsilon(8, 1000) / 2)
     with pytest.raises(SettingError, match="delta must be less than 1, got 1"):
         theorem_epsilon(8, 10, 1)
+
+
+def test_certificate_and_score_are_those_of_the_scorer() -> None:
+    """The scorer draws its own halves; with very many parameters they hardly matter."""
+    rng = np.random.default_rng(8)
+    updates = rng.normal(size=40_000) + rng.normal(size=(3, 40_000))
+    signals = fedmerit.QuantileBins(4).quantise(updates, rng)
+    result = fedmerit.score(signals, method="exact", rng=1)
+    halves = rng.permutation(40_000) % 2
+    for client in range(3):
+        peers = np.delete(signals.values, client, axis=0)
+        counts = joint_counts(signals.values[client], peers, halves, 4)
+        assert scores(counts).mean() == pytest.approx(result.scores[client], abs=5e-3)
+        assert certificate(counts) == pytest.approx(result.epsilon[client], abs=5e-3)
+
+
+def test_tables_of_the_scorers_give_the_same_numbers() -> None:
+    rng = np.random.default_rng(9)
+    own, peers, halves = correlated(rng, 5, 700, peers=4)
+    counts = joint_counts(own, peers, halves, 5, rng.integers(0, 3, own.size))
+    results = np.empty((4, OUTPUTS))
+    score_pairs(counts.reshape(4, 6, 5, 5).astype(np.int32), results)
+    np.testing.assert_allclose(scores(counts), results[:, AGREEMENT] - results[:, CHANCE])
+    assert certificate(counts) == pytest.approx(results[:, CERTIFICATE].mean())
