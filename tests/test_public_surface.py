@@ -40,7 +40,7 @@ from numba.core.registry import CPUDispatcher
 kernels = [v for n, m in list(sys.modules.items()) if n.startswith("fedmerit.kernels")
            for v in vars(m).values() if isinstance(v, CPUDispatcher)]
 print(len(kernels) > 10, sum(len(kernel.signatures) for kernel in kernels))
-print(sorted({"torch", "scipy", "typer", "rich", "matplotlib", "flwr"} & set(sys.modules)))
+print(sorted({"torch", "typer", "rich", "matplotlib", "flwr"} & set(sys.modules)))
 """
     assert run_python(code) == "True 0\n[]\n"
 
