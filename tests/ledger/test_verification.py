@@ -1,12 +1,13 @@
 """Any change of stored content is found, by whatever way it was made."""
 
 import sqlite3
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedmerit.errors import LedgerCorruptError, LedgerError
+from fedmerit.errors import LedgerCorruptError, LedgerError, MissingExtraError
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.ledger.schema import TABLE_NAMES, TRIGGERS
 from tests.ledger.builders import make_ledger, make_record
@@ -260,3 +261,13 @@ def test_an_empty_ledger_verifies(path: Path) -> None:
     Ledger.open(path).close()
     result = check(path)
     assert (result.ok, result.head, result.rounds) == (True, None, 0)
+
+
+def test_signing_without_its_library_says_what_to_install(path: Path, monkeypatch) -> None:
+    key = SigningKey.generate()
+    make_ledger(path, key=key)
+    for name in ("cryptography.exceptions", "cryptography.hazmat.primitives.asymmetric.ed25519"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for action in (SigningKey.generate, lambda: SigningKey.load("key"), lambda: check(path)):
+        with pytest.raises(MissingExtraError, match=r"pip install 'fedmerit\[ledger\]'"):
+            action()
