@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.errors import SettingError
+from fedmerit.errors import InvalidInputError, SettingError
 from fedmerit.incentive.audit import AuditSettings, audit_signals, audit_updates
 from fedmerit.types import Signals
 
@@ -92,3 +92,18 @@ def test_settings_check_themselves() -> None:
         AuditSettings(draws=0)
     with pytest.raises(SettingError, match="delta must be less than 1"):
         AuditSettings(delta=1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clients": [4]}, "client must be at most 3, got 4"),
+        ({"strata": np.zeros(3, dtype=int)}, r"strata must be 1500 integers .* shape \(3,\)"),
+        ({"strata": np.zeros(1500)}, "got float64"),
+        ({"public": Signals(np.zeros((1, 9), dtype=np.uint8), 4)}, r"\(4, 1500\), got \(4, 9\)"),
+    ],
+)
+def test_bad_arguments_are_named(options: dict, message: str) -> None:
+    _, _, signals, _ = round_of(4)
+    with pytest.raises(InvalidInputError, match=message):
+        audit_signals(signals, settings=QUICK, rng=0, **options)

@@ -83,6 +83,8 @@ def test_what_cannot_be_scored_is_named() -> None:
         cross_group_scores(pairwise, [0, 1], combine="medain")
     with pytest.raises(InvalidInputError, match="at least 2 clients, got 1"):
         assign_groups(["a"])
+    with pytest.raises(InvalidInputError, match=r"shape \(2,\), got shape \(1,\)"):
+        pay_cross_group(RULES[0], np.ones((2, 2)), ["a", "b"], [True])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

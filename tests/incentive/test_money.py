@@ -93,6 +93,12 @@ def test_exponential_shares_have_the_right_ratio() -> None:
     assert high / low == pytest.approx(Decimal(1).exp())
 
 
+def test_exponents_beyond_reason_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"between -1e\+09 and 1e\+09, got 1e\+10"):
+        exponential_shares([1.0, 1e10])
+    assert exponential_shares([1e9, 0.0])[1] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

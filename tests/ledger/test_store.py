@@ -1,4 +1,5 @@
 import dataclasses
+import gc
 import math
 import os
 import sqlite3
@@ -347,3 +348,15 @@ def test_a_dataclass_is_a_configuration(path: Path) -> None:
     with Ledger.open(path) as ledger:
         ledger.start_run(Rejection("a", "b"), "1")
         assert ledger.runs()[0].config == {"client": "a", "reason": "b"}
+
+
+def test_a_forgotten_ledger_lets_the_next_writer_in(path: Path) -> None:
+    ledger = Ledger.open(path)
+    ledger.start_run({}, "1")
+    del ledger
+    gc.collect()
+    with Ledger.open(path) as again:
+        assert again.verify().runs == 1
+    again.close()  # closing twice does no harm
+    with pytest.raises(LedgerError, match="closed database"):
+        again.runs()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.errors import UpdatesError
 from fedmerit.incentive.lies import Candidate, Report, signal_lies, update_lies
 from fedmerit.incentive.search import Rows, best_map
 from fedmerit.incentive.truthfulness import (
@@ -131,19 +132,21 @@ def audit_signals(
     settings = settings or AuditSettings()
     generator = as_generator(rng)
     signals = check_signals(signals, min_clients=2, min_parameters=2)
-    known = None if public is None else check_signals(public).values
     count, parameters = signals.values.shape
+    known = None if public is None else _check_public(public, signals)
+    classes = None if strata is None else _check_strata(strata, parameters)
+    audited_clients = _check_clients(clients, count)
     halves = generator.permutation(parameters) % 2
 
     def audit(client: int) -> ClientAudit:
         own = signals.values[client]
         peers = np.delete(signals.values, client, axis=0)
-        counts = joint_counts(own, peers, halves, signals.levels, strata)
+        counts = joint_counts(own, peers, halves, signals.levels, classes)
         truth, epsilon = float(np.mean(scores(counts))), certificate(counts)
 
         def judge(report: Report) -> float:
             levels = report.astype(np.int64)
-            drawn = joint_counts(levels, peers, halves, signals.levels, strata)
+            drawn = joint_counts(levels, peers, halves, signals.levels, classes)
             return float(np.mean(scores(drawn)))
 
         lies = [_relabelling(counts, truth, settings, generator)]
@@ -151,12 +154,12 @@ def audit_signals(
             lies += [
                 _relabelling_by_public(own, row, index, peers, halves, truth, generator)
                 for index, row in enumerate(known)
-                if strata is None
+                if classes is None
             ]
         lies += _try(signal_lies(own, signals.levels, known), judge, truth, settings, generator)
         return ClientAudit(client, truth, epsilon, tuple(lies))
 
-    audited = tuple(audit(client) for client in (range(count) if clients is None else clients))
+    audited = tuple(audit(client) for client in audited_clients)
     bound = theorem_epsilon(signals.levels, parameters, settings.delta)
     return Audit(signals.levels, parameters, bound, audited)
 
@@ -180,7 +183,7 @@ def audit_updates(
     matrix = check_matrix(updates, min_clients=2)
     truth = score(matrix)
     found = []
-    for client in range(len(matrix)) if clients is None else clients:
+    for client in _check_clients(clients, len(matrix)):
 
         def judge(report: Report, client: int = client) -> float:
             reported = matrix.copy()
@@ -192,6 +195,33 @@ def audit_updates(
         )
         found.append(ClientAudit(client, float(truth[client]), float("nan"), tuple(lies)))
     return tuple(found)
+
+
+def _check_public(public: Signals, signals: Signals) -> NDArray[np.uint8]:
+    checked = check_signals(public)
+    expected = (signals.levels, signals.values.shape[1])
+    found = (checked.levels, checked.values.shape[1])
+    if found != expected:
+        raise UpdatesError(
+            f"public must have the signals' levels and parameters, {expected}, got {found}"
+        )
+    return checked.values
+
+
+def _check_strata(strata: NDArray[np.integer], parameters: int) -> NDArray[np.integer]:
+    classes = np.asarray(strata)
+    if classes.dtype.kind not in "iu" or classes.shape != (parameters,) or classes.min() < 0:
+        raise UpdatesError(
+            f"strata must be {parameters} integers that are not negative, "
+            f"got {classes.dtype} of shape {classes.shape}"
+        )
+    return classes
+
+
+def _check_clients(clients: Sequence[int] | None, count: int) -> Sequence[int]:
+    if clients is None:
+        return range(count)
+    return [check_count("client", client, least=0, most=count - 1) for client in clients]
 
 
 def _relabelling(

@@ -114,6 +114,10 @@ def pay_cross_group(
     groups = assign_groups(ids, rng)
     scores = cross_group_scores(pairwise, groups, combine)
     out = np.zeros(len(ids), dtype=np.bool_) if excluded is None else np.asarray(excluded)
+    if out.shape != scores.shape:
+        raise InvalidInputError(
+            f"excluded must be one bool per client, shape {scores.shape}, got shape {out.shape}"
+        )
     sizes = np.bincount(groups, minlength=2).tolist()
     pots = split(rule.budget, sizes, ["0", "1"])
     amounts = np.zeros(len(ids), dtype=object)

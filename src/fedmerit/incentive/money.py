@@ -21,6 +21,7 @@ _EXP = Context(prec=34, Emin=-(10**12), Emax=10**12)
 # A share this many powers of ten below the largest is zero: it could not earn a unit, and its exact
 # ratio would have more digits than there is room for.
 _NEGLIGIBLE = 60
+_MAX_EXPONENT = 1e9
 
 
 def split(
@@ -89,6 +90,12 @@ def exponential_shares(exponents: Sequence[float]) -> list[Decimal]:
     Each share depends on its own exponent alone, except that shares negligible beside the largest
     become zero.
     """
+    for exponent in exponents:
+        if not abs(exponent) <= _MAX_EXPONENT:
+            raise InvalidInputError(
+                f"alpha times a score must be between -{_MAX_EXPONENT:g} and {_MAX_EXPONENT:g}, "
+                f"got {exponent:g}"
+            )
     shares = [Decimal(exponent).exp(_EXP) for exponent in exponents]
     highest = max((share.adjusted() for share in shares), default=0)
     shift = Decimal(-highest)  # a common power of ten: exact, and keeps the ratios small

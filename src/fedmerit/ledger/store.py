@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -59,6 +60,8 @@ class Ledger:
         self._process = os.getpid()
         self._run: int | None = None
         self._numbers: dict[str, int] = {}
+        # A ledger that was never closed must not lock out the next one once it is forgotten.
+        self._shut = weakref.finalize(self, _shut, connection, lock)
 
     @classmethod
     def open(
@@ -101,10 +104,8 @@ class Ledger:
             raise
 
     def close(self) -> None:
-        """Close the file and let the next writer in."""
-        self._connection.close()
-        if self._lock is not None:
-            self._lock.release()
+        """Close the file and let the next writer in; closing twice does no harm."""
+        self._shut()
 
     def __enter__(self) -> Self:
         return self
@@ -300,6 +301,12 @@ class Ledger:
     def _add_client(self, client: str) -> int:
         cursor = self._connection.execute("INSERT INTO clients (client) VALUES (?)", (client,))
         return int(cursor.lastrowid or 0)
+
+
+def _shut(connection: sqlite3.Connection, lock: WriterLock | None) -> None:
+    connection.close()
+    if lock is not None:
+        lock.release()
 
 
 def _as_json(config: Mapping[str, Any] | object) -> str:
