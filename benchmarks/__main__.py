@@ -1,6 +1,6 @@
 """Run the benchmarks and write docs/results/performance.md: ``python -m benchmarks``."""
 
-from benchmarks import ledger, scoring
+from benchmarks import scoring
 from benchmarks.timing import ROOT, machine
 
 
@@ -13,8 +13,6 @@ def main() -> None:
         "figures from another run.",
         "",
         *scoring.measure(),
-        "",
-        *ledger.measure(),
         "",
     ]
     target = ROOT / "docs" / "results" / "performance.md"

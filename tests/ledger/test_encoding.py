@@ -46,4 +46,6 @@ def test_an_entry_is_one_list_of_fields_and_tables() -> None:
 
 def test_other_values_are_refused() -> None:
     with pytest.raises(LedgerError, match="numbers, text and bytes, got \\[1\\]"):
-        encode_value([1])  # type: ignore[arg-type]
+        encode_value([1])
+    with pytest.raises(LedgerError, match="numbers, text and bytes, got True"):
+        encode_rows([[True]])

@@ -68,7 +68,7 @@ def test_client_ids_are_stored_as_text_and_nothing_else(path: Path) -> None:
 def test_numbers_that_sqlite_has_no_room_for(path: Path) -> None:
     odd = ClientRecord("a", math.nan, -0.0, p_value=math.inf, epsilon=5e-324, reward=2**63 - 1)
     numpy_values = ClientRecord(
-        "b", np.float32(0.5), np.float64(1), flagged=np.bool_(True), reward=np.int64(7)
+        np.str_("b"), np.float32(0.5), np.float64(1), flagged=np.bool_(True), reward=np.int64(7)
     )
     with Ledger.open(path) as ledger:
         ledger.start_run({}, "1")
@@ -79,7 +79,7 @@ def test_numbers_that_sqlite_has_no_room_for(path: Path) -> None:
     assert math.isnan(first.score)
     assert math.copysign(1, first.weight) == 1
     assert (first.p_value, first.epsilon, first.reward) == (math.inf, 5e-324, 2**63 - 1)
-    assert (second.score, second.flagged, second.reward) == (0.5, True, 7)
+    assert (second.client, second.score, second.flagged, second.reward) == ("b", 0.5, True, 7)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def text(name: str, value: object) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise LedgerError(f"{name} must be valid Unicode, got {value!r}") from None
-    return value
+    return str.__str__(value)  # a plain str also of a subclass such as numpy's
 
 
 def integer(name: str, value: object) -> int:
