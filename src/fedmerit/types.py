@@ -49,11 +49,17 @@ class RoundInputs:
         Vectors every client knows: the last global update, the current global model, ...
     layers : (d,) int64 array or None
         Which layer each parameter belongs to.
+    previous : (k, d) float array or None
+        Each client's own previous report; zeros for a client without one.
+    trust : (k,) float array or None
+        What each client has shown in earlier rounds (the sum of its `Contributions.work`).
     """
 
     updates: FloatArray | Signals
     public: FloatArray | None = None
     layers: NDArray[np.int64] | None = None
+    previous: FloatArray | None = None
+    trust: NDArray[np.float64] | None = None
 
     @property
     def clients(self) -> int:
@@ -97,6 +103,9 @@ class Contributions:
     epsilon : (k,) float
         Truthfulness certificate: no re-labelling of its own signals could have raised this
         client's score by more. NaN where the scorer has none.
+    work : (k,) float
+        How far the client's private part agrees with its peers', size included; NaN where the
+        scorer does not measure it. Its sum over rounds is the trust in a client.
     """
 
     method: str
@@ -109,6 +118,7 @@ class Contributions:
     flagged: NDArray[np.bool_]
     reasons: tuple[str, ...]
     epsilon: NDArray[np.float64]
+    work: NDArray[np.float64]
 
     @classmethod
     def of(
@@ -124,6 +134,7 @@ class Contributions:
         flagged: NDArray[np.bool_] | None = None,
         reasons: tuple[str, ...] | None = None,
         epsilon: NDArray[np.float64] | None = None,
+        work: NDArray[np.float64] | None = None,
     ) -> "Contributions":
         """Fill what a scorer does not provide with NaN (no flag, no reason); freeze all of it."""
         k = len(scores)
@@ -144,6 +155,7 @@ class Contributions:
             flagged=freeze(np.zeros(k, dtype=np.bool_) if flagged is None else flagged),
             reasons=("",) * k if reasons is None else reasons,
             epsilon=filled(epsilon, (k,)),
+            work=filled(work, (k,)),
         )
 
     def explain(self, client: int) -> str:

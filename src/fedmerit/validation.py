@@ -105,19 +105,23 @@ def check_round(
     updates: ArrayLike | Signals,
     public: ArrayLike | None = None,
     layers: ArrayLike | None = None,
+    previous: ArrayLike | None = None,
+    trust: ArrayLike | None = None,
 ) -> RoundInputs:
     """Check everything a scorer is given for one round."""
     checked: FloatArray | Signals
     if isinstance(updates, Signals):
         checked = check_signals(updates, min_clients=MIN_CLIENTS)
-        parameters = checked.values.shape[1]
+        clients, parameters = checked.values.shape
     else:
         checked = check_matrix(updates, min_clients=MIN_CLIENTS)
-        parameters = checked.shape[1]
+        clients, parameters = checked.shape
     return RoundInputs(
         updates=checked,
         public=None if public is None else _check_public(public, parameters),
         layers=None if layers is None else _check_layers(layers, parameters),
+        previous=None if previous is None else _check_previous(previous, clients, parameters),
+        trust=None if trust is None else check_vector(trust, name="trust", length=clients),
     )
 
 
@@ -191,6 +195,16 @@ def _check_public(public: ArrayLike, parameters: int) -> FloatArray:
     if matrix.shape[1] != parameters:
         raise UpdatesError(
             f"public must have one value per parameter, {parameters}, got {matrix.shape[1]}"
+        )
+    return matrix
+
+
+def _check_previous(previous: ArrayLike, clients: int, parameters: int) -> FloatArray:
+    matrix = check_matrix(previous, name="previous")
+    if matrix.shape != (clients, parameters):
+        raise UpdatesError(
+            f"previous must have the shape of the updates, ({clients}, {parameters}), "
+            f"got {matrix.shape}"
         )
     return matrix
 

@@ -8,23 +8,13 @@ parameter, and the score of a pair is the same for both of its clients.
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedmerit.kernels.agreement import (
-    AGREEMENT,
-    CERTIFICATE,
-    CHANCE,
-    OUTPUTS,
-    VARIANCE,
-    score_pairs,
-)
 from fedmerit.quantisers import QuantileBins, to_signals
+from fedmerit.scorers.agreement import score_groups
 from fedmerit.scorers.pairs import (
     check_enough_parameters,
     choose_peers,
-    joint_counts,
     mean_over_peers,
-    pair_matrix,
     random_halves,
 )
 from fedmerit.types import Contributions, Quantiser, RoundInputs
@@ -53,28 +43,15 @@ class ExactPCA:
         signals = to_signals(inputs.updates, self.quantiser, rng)
         check_enough_parameters(signals)
         ordered = choose_peers(inputs.clients, self.peers, rng)
-        pairs, where = np.unique(np.sort(ordered, axis=1), axis=0, return_inverse=True)
         order = random_halves(inputs.parameters, rng)
         starts = np.array([0, inputs.parameters // 2, inputs.parameters], dtype=np.int64)
-
-        results = np.empty((len(pairs), OUTPUTS))
-        for block, counts in joint_counts(signals, order, starts, pairs):
-            score_pairs(counts, results[block])
-        score = results[:, AGREEMENT] - results[:, CHANCE]
-        deviation = np.sqrt(results[:, VARIANCE])
-        # No spread under independence (a constant report, say) is no evidence either way.
-        z = np.divide(score, deviation, out=np.zeros_like(score), where=deviation > 0)
-
-        def matrix(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return pair_matrix(inputs.clients, ordered, values[where.reshape(-1)])
-
-        pairwise = matrix(score)
+        pairs = score_groups(signals, order, starts, ordered)
         return Contributions.of(
             "exact",
-            mean_over_peers(pairwise),
-            pairwise=pairwise,
-            agreement=matrix(results[:, AGREEMENT]),
-            chance=matrix(results[:, CHANCE]),
-            z=matrix(z),
-            epsilon=mean_over_peers(matrix(results[:, CERTIFICATE])),
+            mean_over_peers(pairs.pairwise),
+            pairwise=pairs.pairwise,
+            agreement=pairs.agreement,
+            chance=pairs.chance,
+            z=pairs.z,
+            epsilon=pairs.epsilon,
         )

@@ -1,5 +1,6 @@
 """Scorers by name, and the one function most people need."""
 
+import inspect
 from collections.abc import Callable
 
 from numpy.typing import ArrayLike
@@ -8,36 +9,49 @@ from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.quantisers import make_quantiser
 from fedmerit.rng import RandomSource, as_generator
 from fedmerit.scorers.ca import CorrelatedAgreement
+from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.exact import ExactPCA
+from fedmerit.scorers.merit import Merit
 from fedmerit.scorers.published import PublishedPCA
 from fedmerit.types import Contributions, Quantiser, Scorer, Signals
 from fedmerit.validation import check_round
 
 SCORERS: dict[str, Callable[..., Scorer]] = {
     "ca": CorrelatedAgreement,
+    "conditional": ConditionalPCA,
     "exact": ExactPCA,
+    "merit": Merit,
     "pca": PublishedPCA,
 }
 
 
-def make_scorer(method: str, **settings: object) -> Scorer:
+def make_scorer(
+    method: str,
+    quantiser: str | Quantiser | None = None,
+    levels: int | None = None,
+    **settings: object,
+) -> Scorer:
     """Build the scorer called `method`; a setting it does not have is an error."""
     if method not in SCORERS:
         raise UnknownNameError.of("method", method, SCORERS)
-    try:
-        return SCORERS[method](**settings)
-    except TypeError as error:
-        raise SettingError(f"method {method!r} does not take these settings: {error}") from None
+    if quantiser is not None or levels is not None:
+        settings["quantiser"] = make_quantiser(quantiser or "quantile", levels)
+    unknown = sorted(set(settings) - set(inspect.signature(SCORERS[method]).parameters))
+    if unknown:
+        raise SettingError(f"method {method!r} does not take {', '.join(unknown)}")
+    return SCORERS[method](**settings)
 
 
 def score(
     updates: ArrayLike | Signals,
     *,
-    method: str | Scorer = "exact",
+    method: str | Scorer = "merit",
     public: ArrayLike | None = None,
     layers: ArrayLike | None = None,
+    previous: ArrayLike | None = None,
+    trust: ArrayLike | None = None,
     rng: RandomSource = None,
-    quantiser: str | Quantiser = "quantile",
+    quantiser: str | Quantiser | None = None,
     levels: int | None = None,
     **settings: object,
 ) -> Contributions:
@@ -48,15 +62,21 @@ def score(
     updates : (k, d) float array, or Signals
         One update (local model minus global model, flattened) per client.
     method : str or Scorer
-        ``"exact"`` (default), ``"pca"`` (as published), ``"ca"``, or a scorer of your own.
+        ``"merit"`` (default), ``"conditional"`` (evidence of private work), ``"exact"``, ``"pca"``
+        (as published), ``"ca"``, or a scorer of your own.
     public : (d,) or (r, d) array, optional
         What every client knows: the last global update, the current global model, ...
     layers : (d,) integers, optional
         The layer of each parameter.
+    previous : (k, d) array, optional
+        Each client's own previous report (zeros: none yet); ``"merit"`` takes it off.
+    trust : (k,) array, optional
+        Sum of ``Contributions.work`` over earlier rounds; ``"merit"`` weighs peers by it.
     rng : None, int or Generator
         ``None`` draws fresh entropy, so that clients cannot foresee halves and peers.
     quantiser : str or Quantiser
         ``"quantile"`` (default), ``"uniform"``, ``"cpsgd"``; `levels` (default 8) goes with a name.
+        For ``"exact"``, ``"pca"`` and ``"ca"``.
     **settings
         Settings of the scorer, such as ``peers=5``.
 
@@ -71,12 +91,12 @@ def score(
     >>> bool(scores[3] < scores[:3].min() / 2)
     True
     """
-    inputs = check_round(updates, public, layers)
+    inputs = check_round(updates, public, layers, previous, trust)
     generator = as_generator(rng)
     if isinstance(method, str):
-        method = make_scorer(method, quantiser=make_quantiser(quantiser, levels), **settings)
-    elif settings:
-        raise SettingError(f"settings go with a method's name, got {sorted(settings)}")
+        method = make_scorer(method, quantiser, levels, **settings)
+    elif settings or quantiser is not None or levels is not None:
+        raise SettingError("settings go with a method's name, not with a scorer that has its own")
     if not isinstance(method, Scorer):
         raise SettingError(f"method must be a name or a Scorer, got {method!r}")
     return method.score(inputs, generator)

@@ -1,0 +1,133 @@
+"""Conditional PCA: agreement given what everybody knows.
+
+A client that replays the last global update agrees with honest ones without having worked. So
+agreement is measured inside strata of parameters about which the public knows the same, and on what
+remains of a report there after regression on the public vectors. Of that only the sign counts: how
+*large* a change is can be guessed from public magnitudes, which way it goes cannot.
+
+Whatever can be computed from public information scores zero in expectation: the score is evidence
+of private work, and says little about how much that work was worth.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.kernels.residual import POSITIVE, residual_signs
+from fedmerit.scorers.agreement import score_groups
+from fedmerit.scorers.evidence import agreeing_z, discoveries
+from fedmerit.scorers.pairs import (
+    check_enough_parameters,
+    choose_peers,
+    mean_over_peers,
+    random_halves,
+)
+from fedmerit.scorers.strata import DEFAULT_STRATA, assign_strata, group_by
+from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
+from fedmerit.validation import check_count, check_number
+
+# A residual of so many float32 roundings of the numbers behind it, or fewer, is a tie.
+_PRECISION = 16 * float(np.finfo(np.float32).eps)
+# A client is flagged for lack of agreement only if a typical accepted one has so many times its z.
+_MARGIN = 2.0
+
+
+@dataclass(frozen=True)
+class ConditionalPCA:
+    """Agreement given public information, with p-values and flags.
+
+    Parameters
+    ----------
+    peers
+        How many random peers each client is compared with; ``None`` for all of them.
+    strata
+        How many strata of the first public vector, over all layers.
+    fdr
+        False discovery rate: the expected share of clients without private work among those that
+        are accepted as having worked.
+    explained
+        A report of which public information explains at least this share is flagged for that.
+    """
+
+    peers: int | None = None
+    strata: int = DEFAULT_STRATA
+    fdr: float = 0.01
+    explained: float = 0.6
+
+    def __post_init__(self) -> None:
+        check_count("strata", self.strata, least=1)
+        check_number("fdr", self.fdr, above=0, below=1)
+        check_number("explained", self.explained, above=0, most=1)
+
+    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
+        """Score checked inputs."""
+        stratum = assign_strata(inputs.parameters, inputs.public, inputs.layers, self.strata)
+        if isinstance(inputs.updates, Signals):
+            # Levels cannot be regressed; the strata still condition on the public vector.
+            signals, explained = inputs.updates, np.zeros(inputs.clients)
+        else:
+            signals, explained = unexplained_signs(inputs.updates, inputs.public, stratum)
+        check_enough_parameters(signals)
+
+        second_half = np.ones(inputs.parameters, dtype=np.int64)
+        second_half[random_halves(inputs.parameters, rng)[: inputs.parameters // 2]] = 0
+        groups = 2 * (int(stratum.max()) + 1)
+        order, starts = group_by(2 * stratum + second_half, groups)
+        ordered = choose_peers(inputs.clients, self.peers, rng)
+        pairs = score_groups(signals, order, starts, ordered)
+        reached, p_values = agreeing_z(pairs.z)
+        flagged, reasons = self._flags(reached, p_values, explained)
+        return Contributions.of(
+            "conditional",
+            mean_over_peers(pairs.pairwise),
+            pairwise=pairs.pairwise,
+            agreement=pairs.agreement,
+            chance=pairs.chance,
+            z=pairs.z,
+            p_values=p_values,
+            flagged=flagged,
+            reasons=reasons,
+            epsilon=pairs.epsilon,
+        )
+
+    def _flags(
+        self,
+        reached: NDArray[np.float64],
+        p_values: NDArray[np.float64],
+        explained: NDArray[np.float64],
+    ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+        accepted = discoveries(p_values, self.fdr)
+        known = explained >= self.explained
+        # No agreement is evidence only while the cohort agrees.
+        alone = np.zeros_like(accepted)
+        if accepted.any():
+            typical = np.median(reached[accepted])
+            alone = ~accepted & (typical >= _MARGIN * np.maximum(reached, 1.0))
+
+        def reason(client: int) -> str:
+            if known[client]:
+                return f"explained by public information ({explained[client]:.0%})"
+            return "independent of every peer" if alone[client] else ""
+
+        return known | alone, tuple(reason(client) for client in range(len(accepted)))
+
+
+def unexplained_signs(
+    updates: FloatArray, public: FloatArray | None, stratum: NDArray[np.int64]
+) -> tuple[Signals, NDArray[np.float64]]:
+    """Return the signs of what public information leaves of each report, and the share it explains.
+
+    The share is measured in absolute deviations: 1 for a replay, about 0 for private work.
+    """
+    clients, parameters = updates.shape
+    known = np.empty((0, parameters), dtype=updates.dtype) if public is None else public
+    strata = int(stratum.max()) + 1
+    order, starts = group_by(stratum, strata)
+    values = np.empty((clients, parameters), dtype=np.uint8)
+    deviations = np.empty((clients, strata, 2))
+    residual_signs(updates, known, order, starts, _PRECISION, values, deviations)
+    left, spread = deviations.sum(axis=1).T
+    # A constant report has no spread; everybody can make one.
+    unexplained = np.divide(left, spread, out=np.zeros(clients), where=spread > 0)
+    return Signals(values, POSITIVE + 1), 1 - unexplained

@@ -1,0 +1,158 @@
+"""Merit: evidence of private work, times its amount, times its orientation.
+
+=========  =====================================================================================
+evidence   does the client agree with the cohort given public information (`conditional`)? yes / no
+work       how far its private part agrees with the private parts of typical peers, size included
+quality    does its whole update point where the clients with work point? signed root, at most 1
+=========  =====================================================================================
+
+``merit = max(work, 0) * quality`` where there is evidence, else 0. The private part is what neither
+the public vectors nor the client's own previous report explain. How this form was chosen, and what
+was tried beside it, is written up in docs/decisions and docs/results.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.errors import UpdatesError
+from fedmerit.kernels.private import inner_products, private_parts
+from fedmerit.scorers.cohort import find_cohort, near_copies
+from fedmerit.scorers.conditional import ConditionalPCA
+from fedmerit.scorers.strata import assign_strata, group_by
+from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
+
+# Updates longer than this many median norms count as if they had that norm.
+_NORM_CAP = 2.0
+# Private parts count by their norm, up to this many median norms.
+_SIZE_CAP = 2.0
+# A cohort whose updates agree less than this has no direction to compare with.
+_LEAST_DIRECTION = 0.02
+# A private part below this share of the update is rounding.
+_ROUNDING = 3e-6
+# A client that points against the cohort by at least half of what the cohort agrees is reversed.
+_REVERSED = -0.5
+_CLEAR_DIRECTION = 0.1
+
+
+@dataclass(frozen=True)
+class Merit:
+    """The default score: about zero for whatever public information can produce.
+
+    Parameters
+    ----------
+    gate
+        The scorer that decides who has shown private work.
+    """
+
+    gate: ConditionalPCA = field(default_factory=ConditionalPCA)
+
+    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
+        """Score checked inputs; needs float updates."""
+        if isinstance(inputs.updates, Signals):
+            raise UpdatesError("merit needs float updates, got signals; use method='exact'")
+        evidence = self.gate.score(inputs, rng)
+        private = gram(_private_parts(inputs, self.gate.strata))
+        whole = gram(inputs.updates)
+        cosine, work = work_of(private, whole)
+        trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
+        quality, direction = quality_of(whole, trust)
+
+        cohort, lone_reasons = find_cohort(evidence.z)
+        copies = near_copies(cosine)
+        passed = cohort & ~evidence.flagged
+        scores = np.where(passed, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
+        reversed_ = passed & (direction >= _CLEAR_DIRECTION) & (quality <= -np.sqrt(-_REVERSED))
+
+        def reason(client: int) -> str:
+            if evidence.flagged[client]:
+                return evidence.reasons[client]
+            if copies.twin[client] >= 0:
+                return f"near-copy of client {copies.twin[client]}"
+            return "reversed" if reversed_[client] else lone_reasons[client]
+
+        reasons = tuple(reason(client) for client in range(inputs.clients))
+        return Contributions.of(
+            "merit",
+            scores,
+            pairwise=_off_diagonal(cosine),
+            z=evidence.z.copy(),
+            p_values=evidence.p_values.copy(),
+            flagged=np.array([bool(text) for text in reasons]),
+            reasons=reasons,
+            work=work,
+        )
+
+
+def gram(rows: FloatArray) -> NDArray[np.float64]:
+    """Inner products of all pairs of rows, (k, k)."""
+    clients = rows.shape[0]
+    upper = np.triu_indices(clients)
+    values = np.empty(len(upper[0]))
+    inner_products(rows, np.column_stack(upper).astype(np.int64), values)
+    full = np.empty((clients, clients))
+    full[upper] = full[upper[::-1]] = values
+    return full
+
+
+def work_of(
+    private: NDArray[np.float64], whole: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the cosines of the private parts, and each client's work, from the Gram matrices."""
+    clients = len(whole)
+    norms = np.sqrt(np.diagonal(whole))
+    shrink = np.minimum(1.0, _NORM_CAP * np.median(norms) / np.maximum(norms, 1e-300))
+    private_norms = np.sqrt(np.maximum(np.diagonal(private), 0.0))
+    private_norms = np.where(private_norms > _ROUNDING * norms, private_norms, 0.0)
+    cosine = _cosines(private, private_norms)
+    sizes = private_norms * shrink
+    share = np.minimum(1.0, sizes / max(_SIZE_CAP * float(np.median(sizes)), 1e-300))
+    # No pair counts beyond what the better of its two clients typically shows: colluders agree
+    # perfectly with each other and with nobody else.
+    typical = np.maximum(np.nanmedian(_off_diagonal(cosine), axis=1), 0.0)
+    bounded = np.minimum(cosine, np.maximum.outer(typical, typical))
+    np.fill_diagonal(bounded, 0.0)
+    return cosine, share * bounded.sum(axis=1) / (clients - 1)
+
+
+def quality_of(
+    whole: NDArray[np.float64], trust: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Return each client's orientation in [-1, 1], and how much the trusted agree.
+
+    Orientation is the mean cosine with the others, weighted by trust, relative to the cohort's.
+    More than the cohort's is not paid: a replayed global update inside a report could fake it.
+    """
+    cosine = _cosines(whole, np.sqrt(np.diagonal(whole)))
+    weights = np.tile(trust, (len(trust), 1))
+    np.fill_diagonal(weights, 0.0)
+    toward = (weights * cosine).sum(axis=1) / weights.sum(axis=1)
+    direction = float((trust * toward).sum() / trust.sum())
+    relative = np.clip(toward / max(direction, _LEAST_DIRECTION), -1.0, 1.0)
+    return np.sign(relative) * np.sqrt(np.abs(relative)), direction
+
+
+def _private_parts(inputs: RoundInputs, strata: int) -> NDArray[np.float32]:
+    updates = inputs.updates
+    assert not isinstance(updates, Signals)
+    stratum = assign_strata(inputs.parameters, inputs.public, inputs.layers, strata)
+    order, starts = group_by(stratum, int(stratum.max()) + 1)
+    none = np.empty((0, inputs.parameters), dtype=updates.dtype)
+    public = none if inputs.public is None else inputs.public
+    previous = np.zeros_like(updates) if inputs.previous is None else inputs.previous
+    parts = np.empty(updates.shape, dtype=np.float32)
+    private_parts(updates, public, previous, order, starts, parts)
+    return parts
+
+
+def _cosines(products: NDArray[np.float64], norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    cosine: NDArray[np.float64] = products * np.outer(inverse, inverse)
+    return cosine
+
+
+def _off_diagonal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    result = matrix.copy()
+    np.fill_diagonal(result, np.nan)
+    return result
