@@ -88,15 +88,17 @@ def test_what_cannot_be_scored_is_named() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_with_a_real_score_a_lie_moves_nobody_in_its_own_pot(rule) -> None:
+@pytest.mark.parametrize("method", ["exact", "conditional"])
+def test_with_a_real_score_a_lie_moves_nobody_in_its_own_pot(rule, method: str) -> None:
     """Report whatever you like: rivals in the same pot keep their scores to the last bit."""
     rng = np.random.default_rng(1)
     updates = rng.normal(size=600) + rng.normal(size=(7, 600))
+    public = None if method == "exact" else rng.normal(size=600)
     clients = names(7)
     lies = [-updates[2], np.zeros(600), rng.normal(size=600), 100 * updates[2], updates[3]]
 
     def pay(matrix: np.ndarray):
-        pairwise = fedmerit.score(matrix, method="exact", rng=5).pairwise
+        pairwise = fedmerit.score(matrix, method=method, public=public, rng=5).pairwise
         return pay_cross_group(rule, pairwise, clients, rng=6)
 
     honest = pay(updates)
