@@ -4,9 +4,10 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from fedmerit import __version__
-from fedmerit.cli import data, demo, reproduce, simulate
+from fedmerit.cli import audit, data, demo, ledger, reproduce, simulate
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
@@ -19,6 +20,8 @@ app.command("demo")(demo.demo)
 app.command("simulate")(simulate.simulate)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
+app.command("audit")(audit.audit)
+app.add_typer(ledger.app, name="ledger")
 
 
 @app.callback(invoke_without_command=True)
@@ -40,7 +43,8 @@ def run() -> None:
     try:
         app()
     except FedMeritError as error:
-        errors.print(f"[bold red]error:[/] {error}", highlight=False)
+        # Escaped: a message may quote what a client sent.
+        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         sys.exit(EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted", highlight=False)

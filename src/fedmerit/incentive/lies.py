@@ -1,0 +1,114 @@
+"""Reports other than the truth, for the audit to try.
+
+Signal lies re-draw levels and are judged by the exact score; update lies change the float update
+and can be tried on any scorer.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.types import FloatArray
+
+Report = NDArray[np.generic]
+Levels = NDArray[np.integer]
+Random = np.random.Generator
+
+NOISE_SHARES = (0.05, 0.2, 0.5)
+NOISE_SCALES = (0.1, 0.3, 1.0, 3.0)
+MIXES = (-1.0, -0.3, 0.3, 1.0)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A lie to try: `draw` makes the report; `random` says whether each draw is another one."""
+
+    kind: str
+    description: str
+    draw: Callable[[Random], Report]
+    random: bool = True
+
+
+def fixed(kind: str, description: str, report: Report) -> Candidate:
+    """Return a lie that draws nothing."""
+    return Candidate(kind, description, lambda _: report, random=False)
+
+
+def signal_lies(own: Levels, levels: int, public: Levels | None = None) -> Iterator[Candidate]:
+    """Yield lies about the signals `own`, (d,).
+
+    `public` are signals, (r, d), of vectors that every client knows.
+    """
+    truth = own.astype(np.int64)
+    for share in NOISE_SHARES:
+        text = f"{share:.0%} of the levels drawn at random"
+        yield Candidate("noise", text, partial(_redrawn, truth, share, levels))
+    for step in (1, 2):
+        text = f"levels moved by up to {step}"
+        yield Candidate("noise", text, partial(_moved, truth, step, levels))
+    yield fixed("permutation", "levels in reverse", levels - 1 - truth)
+    yield Candidate(
+        "permutation", "levels renamed at random", lambda rng: rng.permutation(levels)[truth]
+    )
+    yield fixed("uninformed", "every level the same", np.zeros_like(truth))
+    yield Candidate(
+        "uninformed", "levels drawn at random", lambda rng: rng.integers(0, levels, truth.size)
+    )
+    yield Candidate(
+        "uninformed", "own levels on shuffled parameters", lambda rng: rng.permutation(truth)
+    )
+    for index, row in enumerate(() if public is None else public):
+        yield fixed("public", f"levels of public vector {index}", row)
+        for share in NOISE_SHARES:
+            text = f"{share:.0%} of the levels from public vector {index}"
+            yield Candidate("public", text, partial(_mixed, truth, row, share))
+
+
+def update_lies(own: FloatArray, public: FloatArray | None = None) -> Iterator[Candidate]:
+    """Yield lies about the float update `own`, (d,); `public` are known vectors, (r, d)."""
+    size, spread = own.size, float(np.std(own))
+    for scale in NOISE_SCALES:
+        text = f"noise of {scale:g} standard deviations"
+        yield Candidate("noise", text, partial(_noisy, own, scale * spread))
+    yield Candidate("uninformed", "noise of sd 0.01", lambda rng: rng.normal(0, 0.01, size))
+    yield fixed("uninformed", "zero update", np.zeros_like(own))
+    yield Candidate(
+        "uninformed", "own values on shuffled parameters", lambda rng: rng.permutation(own)
+    )
+    for factor in (-1.0, 0.1, 10.0):
+        yield fixed("scale", f"update times {factor:g}", factor * own)
+    for share in (0.1, 0.5):
+        large = np.abs(own) >= np.quantile(np.abs(own), 1 - share)
+        text = f"largest {share:.0%} of the values, the rest zero"
+        yield fixed("merging", text, np.where(large, own, 0))
+    yield fixed("merging", "signs only", np.sign(own) * np.mean(np.abs(own)))
+    for index, row in enumerate(() if public is None else public):
+        yield fixed("public", f"public vector {index}", row)
+        for scale in NOISE_SCALES[:2]:
+            text = f"public vector {index} with noise of {scale:g} standard deviations"
+            yield Candidate("public", text, partial(_noisy, row, scale * float(np.std(row))))
+        length = float(np.linalg.norm(row))
+        as_long = row * (float(np.linalg.norm(own)) / length) if length > 0 else row
+        for mix in MIXES:
+            text = f"own update plus {mix:g} of public vector {index}"
+            yield fixed("public", text, own + mix * as_long)
+
+
+def _redrawn(own: Levels, share: float, levels: int, rng: Random) -> Report:
+    return np.where(rng.random(own.size) < share, rng.integers(0, levels, own.size), own)
+
+
+def _moved(own: Levels, step: int, levels: int, rng: Random) -> Report:
+    moved: Report = np.clip(own + rng.integers(-step, step + 1, own.size), 0, levels - 1)
+    return moved
+
+
+def _mixed(own: Levels, other: Levels, share: float, rng: Random) -> Report:
+    return np.where(rng.random(own.size) < share, other, own)
+
+
+def _noisy(own: FloatArray, scale: float, rng: Random) -> Report:
+    return own + rng.normal(0, scale, own.size)

@@ -1,0 +1,349 @@
+"""Reward rules: from the scores of a round to what each client is paid.
+
+Two families. A *tariff* pays every client by its own score, R = f(Q) with f increasing, whatever
+the others do: the total is open. A *pot* divides a fixed budget: the total is certain, but a client
+also gains when its rivals lose, so pair it with :mod:`fedmerit.incentive.cross_group`.
+
+Every rule says in its settings what an excluded client (flagged, or its reply rejected) is paid.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedmerit.errors import InvalidInputError, SettingError, UnknownNameError
+from fedmerit.incentive.money import (
+    Share,
+    check_amount,
+    check_clients,
+    exponential_shares,
+    split,
+)
+from fedmerit.validation import check_number
+
+
+@dataclass(frozen=True)
+class Payments:
+    """What every client of a round is paid, in the smallest unit.
+
+    Attributes
+    ----------
+    clients : tuple of str
+        Ids, in the order of the scores.
+    amounts : tuple of int
+        One amount per client, never negative.
+    unspent : int
+        What is left of the budget: ``total + unspent`` is the budget. Zero for tariffs, which have
+        none.
+    """
+
+    clients: tuple[str, ...]
+    amounts: tuple[int, ...]
+    unspent: int = 0
+
+    @property
+    def total(self) -> int:
+        """Sum of all amounts."""
+        return sum(self.amounts)
+
+    def by_client(self) -> dict[str, int]:
+        """Return amounts by client id."""
+        return dict(zip(self.clients, self.amounts, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardRule(ABC):
+    """A rule that turns scores into payments.
+
+    Attributes
+    ----------
+    excluded_pay : int
+        What a client that is flagged or rejected gets.
+    floor : int
+        What every other client gets at least.
+    cap : int or None
+        What a client gets at most.
+    minimum : int
+        Smallest amount worth sending: less than this is not paid out, and not given to others.
+    """
+
+    name: ClassVar[str]
+
+    excluded_pay: int = 0
+    floor: int = 0
+    cap: int | None = None
+    minimum: int = 0
+
+    def __post_init__(self) -> None:
+        check_amount("excluded_pay", self.excluded_pay)
+        check_amount("floor", self.floor)
+        check_amount("minimum", self.minimum)
+        if self.cap is not None and check_amount("cap", self.cap) < self.floor:
+            raise SettingError(f"cap must be at least the floor, {self.floor}, got {self.cap}")
+
+    def pay(
+        self, scores: ArrayLike, clients: Sequence[str], excluded: ArrayLike | None = None
+    ) -> Payments:
+        """Pay the clients of a round.
+
+        Parameters
+        ----------
+        scores : (k,) float
+            One finite score per client; the score of an excluded client is not looked at.
+        clients : sequence of str
+            Different ids. Payments do not depend on their order.
+        excluded : (k,) bool, optional
+            True for clients that are flagged or whose reply was rejected. Default: nobody.
+        """
+        values, out = _check_round(scores, excluded)
+        ids = check_clients(clients, values.size)
+        eligible = np.flatnonzero(~out)
+        earned, budget = self._earn(
+            [float(values[index]) for index in eligible],
+            [ids[index] for index in eligible],
+            out.size - eligible.size,
+        )
+        amounts = [self.excluded_pay] * out.size
+        for index, amount in zip(eligible, earned, strict=True):
+            amounts[index] = amount
+        paid = tuple(amount if amount >= self.minimum else 0 for amount in amounts)
+        return Payments(ids, paid, 0 if budget is None else budget - sum(paid))
+
+    @abstractmethod
+    def _earn(
+        self, scores: list[float], clients: list[str], excluded: int
+    ) -> tuple[list[int], int | None]:
+        """Return what each eligible client earns, and the budget if there is one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tariff(RewardRule):
+    """R = f(Q): paid by one's own score alone. Subclass it and give `value` for any other f.
+
+    Amounts are rounded down to whole units, so a higher score never earns less.
+    """
+
+    @abstractmethod
+    def value(self, score: float) -> float:
+        """Return f(score), in the smallest unit; f must not decrease."""
+
+    def _earn(
+        self,
+        scores: list[float],
+        clients: list[str],  # noqa: ARG002
+        excluded: int,  # noqa: ARG002
+    ) -> tuple[list[int], int | None]:
+        return [self._bounded(score) for score in scores], None
+
+    def _bounded(self, score: float) -> int:
+        try:
+            value = self.value(score)
+        except OverflowError:
+            value = math.inf
+        if self.cap is not None and value >= self.cap:
+            return self.cap
+        if not math.isfinite(value):
+            raise InvalidInputError(
+                f"rule {self.name!r} must give a finite reward or have a cap, "
+                f"got {value} for score {score:g}"
+            )
+        return max(self.floor, math.floor(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Affine(Tariff):
+    """R = base + slope * Q, never below the floor."""
+
+    name: ClassVar[str] = "affine"
+
+    base: float
+    slope: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("base", self.base)
+        check_number("slope", self.slope, above=0)
+
+    def value(self, score: float) -> float:
+        """Return base + slope * score."""
+        return self.base + self.slope * score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity(Affine):
+    """R = Q, with one point of score worth `slope` units; nothing for a score below zero."""
+
+    name: ClassVar[str] = "identity"
+
+    base: float = field(default=0.0, init=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exponential(Tariff):
+    """R = scale * exp(rate * Q): positive for every score."""
+
+    name: ClassVar[str] = "exponential"
+
+    scale: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("scale", self.scale, above=0)
+        check_number("rate", self.rate, above=0)
+
+    def value(self, score: float) -> float:
+        """Return scale * exp(rate * score)."""
+        return self.scale * math.exp(self.rate * score)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pot(RewardRule):
+    """Shares of a fixed budget.
+
+    The pay of excluded clients and the floors come out of the same budget, which must cover them.
+    Where no client has a positive share, only these are paid and the rest stays unspent.
+    """
+
+    budget: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_amount("budget", self.budget)
+
+    @abstractmethod
+    def shares(self, scores: list[float]) -> Sequence[Share]:
+        """Return the share of each eligible client; it must not decrease in its score."""
+
+    def _earn(
+        self, scores: list[float], clients: list[str], excluded: int
+    ) -> tuple[list[int], int | None]:
+        promised = excluded * self.excluded_pay + len(scores) * self.floor
+        if promised > self.budget:
+            raise SettingError(
+                f"budget must cover {excluded} excluded clients at {self.excluded_pay} and "
+                f"{len(scores)} others at a floor of {self.floor}, together {promised}, "
+                f"got {self.budget}"
+            )
+        rest = self.budget - excluded * self.excluded_pay
+        shares = self.shares(scores)
+        return split(rest, shares, clients, floor=self.floor, cap=self.cap), self.budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxShare(Pot):
+    """Share of the budget by exp(alpha * Q), the weight that Fed-PCA gives an update.
+
+    Zero is what noise earns on average, and a softmax would pay for it: with `positive_only` a
+    client without a positive score has no share.
+    """
+
+    name: ClassVar[str] = "softmax"
+
+    alpha: float = 10.0
+    positive_only: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("alpha", self.alpha, above=0)
+
+    def shares(self, scores: list[float]) -> Sequence[Share]:
+        """Return exp(alpha * score), exact in its order."""
+        held = [index for index, score in enumerate(scores) if score > 0 or not self.positive_only]
+        shares: list[Share] = [0] * len(scores)
+        weights = exponential_shares([self.alpha * scores[index] for index in held])
+        for index, weight in zip(held, weights, strict=True):
+            shares[index] = weight
+        return shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositiveShare(Pot):
+    """Share of the budget by the positive part of the score."""
+
+    name: ClassVar[str] = "positive"
+
+    def shares(self, scores: list[float]) -> Sequence[Share]:
+        """Return max(score, 0)."""
+        return [max(score, 0.0) for score in scores]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeePlusBonus(PositiveShare):
+    """A fixed fee for every eligible client, and a bonus pot shared by the positive part.
+
+    `budget` is the pot; the fees come on top of it, one per client that is not excluded.
+    """
+
+    name: ClassVar[str] = "fee-plus-bonus"
+
+    fee: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_amount("fee", self.fee)
+        if self.cap is not None and self.cap < self.fee:
+            raise SettingError(f"cap must be at least the fee, {self.fee}, got {self.cap}")
+
+    def _earn(
+        self, scores: list[float], clients: list[str], excluded: int
+    ) -> tuple[list[int], int | None]:
+        fees = len(scores) * self.fee + excluded * self.excluded_pay
+        bonuses = split(
+            self.budget,
+            self.shares(scores),
+            clients,
+            floor=max(0, self.floor - self.fee),
+            cap=None if self.cap is None else self.cap - self.fee,
+        )
+        return [self.fee + bonus for bonus in bonuses], self.budget + fees
+
+
+RULES: dict[str, type[RewardRule]] = {
+    rule.name: rule
+    for rule in (Affine, Exponential, FeePlusBonus, Identity, PositiveShare, SoftmaxShare)
+}
+
+
+def reward_rule(name: str, **settings: float) -> RewardRule:
+    """Build the rule called `name`.
+
+    Examples
+    --------
+    >>> reward_rule("positive", budget=100).pay([0.3, 0.1, -0.2], ["ann", "bob", "cat"]).amounts
+    (75, 25, 0)
+    """
+    if name not in RULES:
+        raise UnknownNameError.of("reward rule", name, RULES)
+    try:
+        return RULES[name](**settings)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise SettingError(f"rule {name!r} cannot be built: {error}") from None
+
+
+def _check_round(
+    scores: ArrayLike, excluded: ArrayLike | None
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"scores must be numbers, got {scores!r}") from None
+    if values.ndim != 1:
+        raise InvalidInputError(f"scores must be a vector, got shape {values.shape}")
+    out = np.zeros(values.size, dtype=np.bool_) if excluded is None else np.asarray(excluded)
+    if out.shape != values.shape or out.dtype != np.bool_:
+        raise InvalidInputError(
+            f"excluded must be one bool per client, shape {values.shape}, "
+            f"got {out.dtype} of shape {out.shape}"
+        )
+    bad = ~np.isfinite(values) & ~out
+    if bad.any():
+        raise InvalidInputError(
+            f"scores must be finite, got {values[bad][0]} at client {int(np.argmax(bad))}"
+        )
+    return values, out

@@ -1,0 +1,38 @@
+"""The ledger: an append-only SQLite file of what was scored and paid, which can prove itself.
+
+::
+
+    with Ledger.open("run.ledger") as ledger:
+        ledger.start_run({"rule": "positive", "budget": 10_000}, fedmerit.__version__)
+        simulate(..., on_round=ledger.append)
+
+What it promises, and how far:
+
+- A round is one transaction. When `append` returns, the round is on the disk and survives the
+  death of the process and, as far as the disk keeps its word, of the machine.
+- Entries are chained by SHA-256 over canonical bytes (:mod:`fedmerit.ledger.encoding`): `verify`
+  names the first entry whose stored content is not what was hashed.
+- Whoever can write the file can also rewrite the whole chain, or cut off its newest rounds, and the
+  file alone cannot show that. Keep the head (a hash of 64 digits) elsewhere and `verify` against
+  it, or sign the entries with a key that is not on the same machine's disk.
+- One process writes, any number read, also while it writes.
+- Time is information, not order: the clock may go backwards. The order is that of the chain.
+
+Model updates are never stored, nor are wall-clock durations: those are not part of a result.
+"""
+
+from fedmerit.ledger.reading import RunInfo, StoredRound
+from fedmerit.ledger.signing import SigningKey
+from fedmerit.ledger.store import Ledger
+from fedmerit.ledger.summary import ClientSummary, Payout
+from fedmerit.ledger.verification import Verification
+
+__all__ = [
+    "ClientSummary",
+    "Ledger",
+    "Payout",
+    "RunInfo",
+    "SigningKey",
+    "StoredRound",
+    "Verification",
+]

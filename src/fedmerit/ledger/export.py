@@ -1,0 +1,163 @@
+"""Copies of a ledger for other programs: CSV, JSON, Parquet. None of them can prove itself."""
+
+import csv
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from fedmerit.errors import LedgerError, MissingExtraError, UnknownNameError
+from fedmerit.ledger.reading import StoredRound
+from fedmerit.ledger.store import Ledger
+
+COLUMNS = (
+    "run", "round", "recorded_at", "client", "rejected", "score", "weight", "p_value", "epsilon",
+    "flagged", "reason", "reward", "num_examples", "behaviour",
+)  # fmt: skip
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_PARQUET_ROUNDS = 64  # rounds per row group: enough to compress, few enough to hold
+
+
+def export(ledger: Ledger, path: str | Path, form: str, *, since: datetime | None = None) -> int:
+    """Write the rounds recorded since a time to a new file; return how many.
+
+    CSV and Parquet hold one row per client and round, rejected replies among them; JSON also holds
+    runs, configuration and metrics. The file appears whole or not at all.
+    """
+    if form not in FORMATS:
+        raise UnknownNameError.of("format", form, FORMATS)
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        count = FORMATS[form](ledger, partial, since)
+        partial.replace(target)
+    except OSError as error:
+        raise LedgerError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def flat_rows(rounds: Iterable[StoredRound]) -> Iterator[dict[str, Any]]:
+    """Yield one row per client and round, with the columns `COLUMNS`."""
+    for stored in rounds:
+        place = {
+            "run": stored.run,
+            "round": stored.record.round,
+            "recorded_at": stored.recorded_at.isoformat(),
+        }
+        for client in stored.record.clients:
+            yield {**place, "rejected": False, **asdict(client)}
+        for rejection in stored.record.rejected:
+            empty = dict.fromkeys(COLUMNS)
+            yield {**empty, **place, "rejected": True, "flagged": False, **asdict(rejection)}
+
+
+def _write_csv(ledger: Ledger, path: Path, since: datetime | None) -> int:
+    count = _Counter()
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        for row in flat_rows(count(ledger.history(since=since))):
+            writer.writerow({name: _harmless(row[name]) for name in COLUMNS})
+    return count.seen
+
+
+def _harmless(value: object) -> object:
+    """Quote text that a spreadsheet would run as a formula: client ids come from strangers."""
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        return "'" + value
+    return value
+
+
+def _write_json(ledger: Ledger, path: Path, since: datetime | None) -> int:
+    count = _Counter()
+    with path.open("w", encoding="utf-8") as file:
+        runs = [
+            asdict(run)
+            | {"started_at": run.started_at.isoformat()}
+            | {"public_key": run.public_key.hex() if run.public_key else None}
+            for run in ledger.runs()
+        ]
+        file.write('{"runs": ' + _json(runs) + ',\n"rounds": [')
+        for stored in count(ledger.history(since=since)):
+            file.write("\n" if count.seen == 1 else ",\n")
+            _write_round(file, stored)
+        file.write("\n]}\n")
+    return count.seen
+
+
+def _write_round(file: IO[str], stored: StoredRound) -> None:
+    record = asdict(stored.record)
+    del record["seconds"]
+    place = {"run": stored.run, "recorded_at": stored.recorded_at.isoformat(), "hash": stored.hash}
+    file.write(_json(place | record))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Replace what JSON has no number for: NaN by null, infinities by text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def _write_parquet(ledger: Ledger, path: Path, since: datetime | None) -> int:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError(
+            "Parquet needs the package 'pyarrow': pip install 'fedmerit[ledger]'", name=error.name
+        ) from error
+    kinds = {
+        "run": pa.int64(), "round": pa.int64(), "rejected": pa.bool_(), "flagged": pa.bool_(),
+        "reward": pa.int64(), "num_examples": pa.int64(), "score": pa.float64(),
+        "weight": pa.float64(), "p_value": pa.float64(), "epsilon": pa.float64(),
+    }  # fmt: skip
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    count = _Counter()
+    with parquet.ParquetWriter(path, schema) as writer:
+        batch: list[StoredRound] = []
+
+        def flush() -> None:
+            writer.write_table(pa.Table.from_pylist(list(flat_rows(batch)), schema=schema))
+            batch.clear()
+
+        for stored in count(ledger.history(since=since)):
+            batch.append(stored)
+            if len(batch) == _PARQUET_ROUNDS:
+                flush()
+        if batch:
+            flush()
+    return count.seen
+
+
+class _Counter:
+    """Counts what passes through."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, rounds: Iterable[StoredRound]) -> Iterator[StoredRound]:
+        for stored in rounds:
+            self.seen += 1
+            yield stored
+
+
+FORMATS: dict[str, Callable[[Ledger, Path, datetime | None], int]] = {
+    "csv": _write_csv,
+    "json": _write_json,
+    "parquet": _write_parquet,
+}

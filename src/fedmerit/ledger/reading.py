@@ -1,0 +1,156 @@
+"""Reading runs and rounds back. Client ids and dates are parameters, never part of a statement."""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fedmerit.errors import LedgerError
+from fedmerit.ledger.records import RoundRows
+from fedmerit.types import RoundRecord
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+# Sequence number, run, round, microseconds since 1970 and hash of a recorded round.
+Place = tuple[int, int, int, int, bytes]
+
+_METRICS = "SELECT position, name, value FROM metrics WHERE sequence = ? ORDER BY position"
+# LEFT JOIN: a score whose client is gone must show up as a gap, not disappear.
+_SCORES = """
+    SELECT s.position, c.client, s.score, s.weight, s.p_value, s.epsilon, s.flagged, s.reason,
+           s.reward, s.num_examples, s.behaviour
+    FROM scores s LEFT JOIN clients c ON c.number = s.client
+    WHERE s.sequence = ? ORDER BY s.position"""
+_REJECTIONS = """
+    SELECT j.position, c.client, j.reason
+    FROM rejections j LEFT JOIN clients c ON c.number = j.client
+    WHERE j.sequence = ? ORDER BY j.position"""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run of the ledger: `rounds` recorded so far, `public_key` if its entries are signed."""
+
+    run: int
+    started_at: datetime
+    software: str
+    config: Any
+    public_key: bytes | None
+    rounds: int
+
+
+@dataclass(frozen=True)
+class StoredRound:
+    """A round and its place in the chain."""
+
+    sequence: int
+    run: int
+    recorded_at: datetime
+    hash: str
+    record: RoundRecord
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which rounds to look at: of one run, recorded at or after a time, behind an entry."""
+
+    run: int | None = None
+    since: datetime | None = None
+    after: str | None = None
+
+    def where(self, connection: sqlite3.Connection) -> tuple[str, dict[str, Any]]:
+        """Return a condition on rounds r and entries e, and its parameters."""
+        values = {
+            "run": self.run,
+            "since": None if self.since is None else to_microseconds(self.since),
+            "after": None if self.after is None else sequence_of(connection, self.after),
+        }
+        return (
+            "(:run IS NULL OR r.run = :run) AND (:since IS NULL OR e.recorded_at >= :since) "
+            "AND (:after IS NULL OR e.sequence > :after)",
+            values,
+        )
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Return microseconds since 1970; a time without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(value: int) -> datetime:
+    """Return the moment as a UTC datetime."""
+    try:
+        return _EPOCH + value * _MICROSECOND
+    except OverflowError:
+        raise LedgerError(f"recorded time must be within years 1 to 9999, got {value}") from None
+
+
+def head_of(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
+    """Return sequence number and hash of the newest entry."""
+    row: tuple[int, bytes] | None = connection.execute(
+        "SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1"
+    ).fetchone()
+    return row
+
+
+def sequence_of(connection: sqlite3.Connection, digest: str) -> int:
+    """Return the place in the chain of the entry with hash `digest`, in hexadecimal."""
+    row = connection.execute(
+        "SELECT sequence FROM entries WHERE hash = ?", (parse_hash(digest),)
+    ).fetchone()
+    if row is None:
+        raise LedgerError(f"hash must be that of an entry of this ledger, got {digest}")
+    return int(row[0])
+
+
+def parse_hash(digest: str) -> bytes:
+    """Turn 64 hexadecimal digits into bytes."""
+    try:
+        raw = bytes.fromhex(digest)
+    except ValueError:
+        raw = b""
+    if len(raw) != 32:
+        raise LedgerError(f"hash must be 64 hexadecimal digits, got {digest!r}")
+    return raw
+
+
+def rows_of(connection: sqlite3.Connection, sequence: int) -> RoundRows:
+    """Read the rows of one round."""
+    return RoundRows(
+        metrics=connection.execute(_METRICS, (sequence,)).fetchall(),
+        scores=connection.execute(_SCORES, (sequence,)).fetchall(),
+        rejections=connection.execute(_REJECTIONS, (sequence,)).fetchall(),
+    )
+
+
+def read_runs(connection: sqlite3.Connection) -> list[RunInfo]:
+    """Read all runs, oldest first."""
+    query = """
+        SELECT r.run, e.recorded_at, r.software, r.config, r.public_key,
+               (SELECT count(*) FROM rounds WHERE rounds.run = r.run)
+        FROM runs r JOIN entries e USING (sequence) ORDER BY r.run"""
+    return [
+        RunInfo(run, from_microseconds(started), software, json.loads(config), key, rounds)
+        for run, started, software, config, key, rounds in connection.execute(query).fetchall()
+    ]
+
+
+def list_rounds(connection: sqlite3.Connection, selection: Selection) -> list[Place]:
+    """List rounds in the order they were recorded."""
+    condition, values = selection.where(connection)
+    places: list[Place] = connection.execute(
+        "SELECT e.sequence, r.run, r.round, e.recorded_at, e.hash "
+        f"FROM rounds r JOIN entries e USING (sequence) WHERE {condition} ORDER BY e.sequence",
+        values,
+    ).fetchall()
+    return places
+
+
+def read_round(connection: sqlite3.Connection, place: Place) -> StoredRound:
+    """Read one round."""
+    sequence, run, number, recorded_at, digest = place
+    record = rows_of(connection, sequence).record(number)
+    return StoredRound(sequence, run, from_microseconds(recorded_at), digest.hex(), record)

@@ -1,0 +1,119 @@
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedmerit.cli.app import app
+from fedmerit.cli.ledger import shown
+from fedmerit.errors import LedgerCorruptError, LedgerError, SettingError
+from fedmerit.ledger import Ledger, SigningKey
+from fedmerit.types import ClientRecord, RoundRecord
+from tests.ledger.builders import make_ledger
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "run.ledger"
+    times = iter([1_704_067_200.0 + 86_400 * day for day in range(4)])  # from 2024-01-01
+    make_ledger(path, clock=lambda: next(times))
+    return path
+
+
+def call(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["ledger", *map(str, arguments)], env={"COLUMNS": "160"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def forge(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"no agreement", b"no agreemenT", 1))
+
+
+def test_show_lists_runs_and_clients(path: Path) -> None:
+    text = call("show", path)
+    for word in ("Runs", "2024-01-01 00:00:00", "client 1", "participation", "Head: "):
+        assert word in text
+    data = json.loads(call("show", path, "--json", "--since", "2024-01-04"))
+    assert data["runs"][0]["rounds"] == 3
+    assert [item["client"] for item in data["clients"]] == [
+        "client 0", "client 1", "client 2", "client x",
+    ]  # fmt: skip
+    assert data["clients"][1]["rounds"] == 1
+    assert data["clients"][3]["mean_score"] is None
+
+
+def test_verify_says_ok_or_names_the_round(path: Path) -> None:
+    text = call("verify", path)
+    assert "OK: 3 rounds of 1 runs are as recorded." in text
+    head = json.loads(call("verify", path, "--json"))["head"]
+    assert head in text
+    call("verify", path, "--head", head)
+    assert "removed or replaced" in call("verify", path, "--head", "0" * 64, code=1)
+    forge(path)
+    assert "BAD: round" in call("verify", path, code=1)
+    result = json.loads(call("verify", path, "--json", code=1))
+    assert (result["ok"], result["run"]) == (False, 1)
+
+
+def test_verify_takes_a_public_key(tmp_path: Path) -> None:
+    key = SigningKey.generate()
+    make_ledger(tmp_path / "signed", key=key)
+    call("verify", tmp_path / "signed", "--public-key", key.public_key.hex())
+    other = SigningKey.generate().public_key.hex()
+    assert "not signed" in call("verify", tmp_path / "signed", "--public-key", other, code=1)
+    with pytest.raises(LedgerError, match="public key must be 64 hexadecimal digits, got 'x'"):
+        call("verify", tmp_path / "signed", "--public-key", "x")
+
+
+def test_export_takes_the_format_from_the_name(path: Path, tmp_path: Path) -> None:
+    assert "Wrote 3 rounds" in call("export", path, "--output", tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open() as file:
+        assert len(list(csv.reader(file))) == 13
+    call("export", path, "--output", tmp_path / "out", "--format", "json", "--since", "2024-01-03")
+    assert len(json.loads((tmp_path / "out").read_text())["rounds"]) == 2
+
+
+def test_pay_lists_what_is_owed(path: Path) -> None:
+    text = call("pay", path)
+    assert "Total: 900 to 2 clients." in text
+    data = json.loads(call("pay", path, "--since", "2024-01-04T00:00", "--json"))
+    assert data["payouts"] == [
+        {"client": "client 1", "amount": 100, "rounds": 1},
+        {"client": "client 2", "amount": 200, "rounds": 1},
+    ]
+    assert json.loads(call("pay", path, "--after", data["head"], "--json"))["total"] == 0
+    with pytest.raises(SettingError, match="since must be a date or time as 2024-03-01, got 'May'"):
+        call("pay", path, "--since", "May")
+
+
+def test_pay_refuses_a_ledger_that_is_bad(path: Path) -> None:
+    forge(path)
+    with pytest.raises(LedgerCorruptError, match=r"round \d of run 1"):
+        call("pay", path)
+
+
+def test_hostile_ids_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    name = "[red]x[/wrong]\x1b[2J\n"
+    with Ledger.open(tmp_path / "run.ledger") as ledger:
+        ledger.start_run({}, "1")
+        ledger.append(RoundRecord(1, (ClientRecord(name, 0.5, 1.0, reward=5),)))
+    for command in ("show", "pay"):
+        text = call(command, tmp_path / "run.ledger")
+        assert "[red]x[/wrong]" in text
+        assert "\x1b[2J" not in text
+    assert (
+        json.loads(call("pay", tmp_path / "run.ledger", "--json"))["payouts"][0]["client"] == name
+    )
+    assert shown("a\x00b") == "a\\u0000b"
+
+
+def test_reading_a_ledger_leaves_nothing_behind(path: Path) -> None:
+    before = path.read_bytes()
+    call("show", path)
+    call("verify", path)
+    assert path.read_bytes() == before

@@ -1,0 +1,167 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedmerit.errors import InvalidInputError, SettingError, UnknownNameError
+from fedmerit.incentive.rewards import (
+    RULES,
+    Affine,
+    Exponential,
+    FeePlusBonus,
+    Identity,
+    PositiveShare,
+    Pot,
+    RewardRule,
+    SoftmaxShare,
+    reward_rule,
+)
+
+RULE_SET = [
+    Affine(base=50.0, slope=1000.0),
+    Affine(base=50.0, slope=1000.0, floor=20, cap=120, excluded_pay=5),
+    Identity(slope=10_000.0),
+    Exponential(scale=10.0, rate=3.0, cap=10_000),
+    SoftmaxShare(budget=100_003),
+    SoftmaxShare(budget=100_003, alpha=250.0, positive_only=False, excluded_pay=7),
+    SoftmaxShare(budget=101, floor=3, cap=40, minimum=5),
+    PositiveShare(budget=100_003),
+    PositiveShare(budget=101, floor=2, cap=30, excluded_pay=1),
+    FeePlusBonus(fee=13, budget=997, cap=400),
+]
+SCORES = st.lists(st.floats(-1, 1), min_size=1, max_size=10)
+rules = pytest.mark.parametrize("rule", RULE_SET, ids=lambda rule: repr(rule))
+
+
+def names(count: int) -> list[str]:
+    return [f"client {index}" for index in range(count)]
+
+
+@rules
+@given(SCORES, st.data())
+def test_payments_are_not_negative_and_add_up(rule: RewardRule, scores, data) -> None:
+    excluded = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    payments = rule.pay(scores, names(len(scores)), excluded)
+    assert min(payments.amounts) >= 0
+    assert payments.unspent >= 0
+    if isinstance(rule, Pot):
+        fees = rule.fee if isinstance(rule, FeePlusBonus) else 0
+        paid_outside = excluded.count(True) * rule.excluded_pay if fees else 0
+        budget = rule.budget + fees * excluded.count(False) + paid_outside
+        assert payments.total + payments.unspent == budget
+
+
+@rules
+@given(SCORES, st.floats(-1, 1))
+def test_a_higher_score_with_the_others_fixed_never_pays_less(
+    rule: RewardRule, scores: list[float], other: float
+) -> None:
+    clients = names(len(scores))
+    low, high = sorted([scores[0], other])
+    before = rule.pay([low, *scores[1:]], clients).amounts[0]
+    assert rule.pay([high, *scores[1:]], clients).amounts[0] >= before
+
+
+@rules
+@given(SCORES, st.randoms(use_true_random=False))
+def test_order_of_clients_does_not_matter(rule: RewardRule, scores, random) -> None:
+    clients = names(len(scores))
+    order = list(range(len(scores)))
+    random.shuffle(order)
+    shuffled = rule.pay([scores[i] for i in order], [clients[i] for i in order])
+    assert shuffled.by_client() == rule.pay(scores, clients).by_client()
+
+
+@rules
+@given(SCORES)
+def test_excluded_clients_get_what_the_rule_says(rule: RewardRule, scores: list[float]) -> None:
+    excluded = [True, *[False] * len(scores)]
+    payments = rule.pay([math.nan, *scores], names(len(scores) + 1), excluded)
+    expected = rule.excluded_pay if rule.excluded_pay >= rule.minimum else 0
+    assert payments.amounts[0] == expected
+
+
+@pytest.mark.parametrize("rule", [PositiveShare(budget=100), SoftmaxShare(budget=100)])
+def test_budget_is_kept_when_nobody_has_a_positive_score(rule: RewardRule) -> None:
+    payments = rule.pay([0.0, -0.1], ["a", "b"])
+    assert payments.amounts == (0, 0)
+    assert payments.unspent == 100
+
+
+def test_a_softmax_that_may_pay_for_noise_pays_for_noise() -> None:
+    rule = SoftmaxShare(budget=100, positive_only=False)
+    assert rule.pay([0.0, 0.0], ["a", "b"]).amounts == (50, 50)
+
+
+def test_budget_is_kept_when_everybody_is_excluded() -> None:
+    payments = PositiveShare(budget=100, excluded_pay=3).pay([1.0, 1.0], ["a", "b"], [True, True])
+    assert payments.amounts == (3, 3)
+    assert payments.unspent == 94
+
+
+def test_amounts_below_the_minimum_stay_unspent() -> None:
+    payments = PositiveShare(budget=100, minimum=20).pay([9.0, 1.0], ["a", "b"])
+    assert payments.amounts == (90, 0)
+    assert payments.unspent == 10
+
+
+def test_the_fee_comes_on_top_of_the_bonus_pot() -> None:
+    payments = FeePlusBonus(fee=10, budget=90).pay(
+        [0.2, 0.1, -0.3, 0.5], ["a", "b", "c", "d"], [False, False, False, True]
+    )
+    assert payments.amounts == (70, 40, 10, 0)
+    assert payments.total + payments.unspent == 120
+
+
+def test_tariffs_follow_their_function() -> None:
+    scores, clients = [0.0, 0.25, -0.5], ["a", "b", "c"]
+    assert Affine(base=100, slope=200).pay(scores, clients).amounts == (100, 150, 0)
+    assert Identity(slope=100).pay(scores, clients).amounts == (0, 25, 0)
+    exponential = Exponential(scale=100, rate=2).pay(scores, clients)
+    assert exponential.amounts == tuple(math.floor(100 * math.exp(2 * s)) for s in scores)
+
+
+def test_a_tariff_that_overflows_needs_a_cap() -> None:
+    with pytest.raises(InvalidInputError, match="must give a finite reward or have a cap"):
+        Exponential(scale=1, rate=1e6).pay([1.0], ["a"])
+    assert Exponential(scale=1, rate=1e6, cap=9).pay([1.0], ["a"]).amounts == (9,)
+
+
+def test_rules_are_found_by_name() -> None:
+    assert set(RULES) == {
+        "affine", "exponential", "fee-plus-bonus", "identity", "positive", "softmax",
+    }  # fmt: skip
+    assert reward_rule("softmax", budget=5, alpha=2.0) == SoftmaxShare(budget=5, alpha=2.0)
+    with pytest.raises(UnknownNameError, match="did you mean 'softmax'"):
+        reward_rule("sofmax", budget=5)
+    with pytest.raises(SettingError, match="rule 'softmax' cannot be built"):
+        reward_rule("softmax", bugdet=5)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: PositiveShare(budget=-5), "budget must not be negative, got -5"),
+        (lambda: PositiveShare(budget=5, floor=3, cap=2), "cap must be at least the floor, 3"),
+        (lambda: SoftmaxShare(budget=5, alpha=0), "alpha must be greater than 0, got 0"),
+        (lambda: Affine(base=1, slope=-1), "slope must be greater than 0, got -1"),
+        (lambda: Exponential(scale=0, rate=1), "scale must be greater than 0"),
+        (lambda: FeePlusBonus(fee=9, budget=5, cap=8), "cap must be at least the fee, 9, got 8"),
+        (lambda: PositiveShare(budget=5, floor=3).pay([1.0, 1.0], ["a", "b"]), "together 6, got 5"),
+        (lambda: PositiveShare(budget=5).pay([math.nan], ["a"]), "got nan at client 0"),
+        (lambda: PositiveShare(budget=5).pay([[1.0]], ["a"]), "scores must be a vector"),
+        (lambda: PositiveShare(budget=5).pay(["x"], ["a"]), "scores must be numbers"),
+        (lambda: PositiveShare(budget=5).pay([1.0], ["a"], [1]), "excluded must be one bool"),
+    ],
+)
+def test_bad_settings_are_named(build, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        build()
+
+
+def test_pay_leaves_its_inputs_alone() -> None:
+    scores = np.array([0.1, 0.2])
+    PositiveShare(budget=7).pay(scores, ["a", "b"])
+    assert scores.tolist() == [0.1, 0.2]

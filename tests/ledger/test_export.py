@@ -1,0 +1,86 @@
+import csv
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedmerit.errors import LedgerError, MissingExtraError, UnknownNameError
+from fedmerit.ledger import Ledger
+from fedmerit.ledger.export import COLUMNS, export
+from fedmerit.types import ClientRecord, RoundRecord
+from tests.ledger.builders import make_ledger, make_record
+
+
+@pytest.fixture
+def ledger(tmp_path: Path):
+    path = tmp_path / "run.ledger"
+    make_ledger(path, rounds=3)
+    with Ledger.open(path, read_only=True) as ledger:
+        yield ledger
+
+
+def test_csv_has_a_row_per_client_and_round(ledger: Ledger, tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    assert export(ledger, target, "csv") == 3
+    with target.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == 3 * 4
+    assert [row["rejected"] for row in rows[:4]] == ["False", "False", "False", "True"]
+    assert float(rows[1]["score"]) == make_record(1).clients[1].score
+    assert rows[0]["reward"] == ""
+
+
+def test_csv_does_not_hand_formulas_to_a_spreadsheet(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "run.ledger") as ledger:
+        ledger.start_run({}, "1")
+        ledger.append(RoundRecord(1, (ClientRecord("=HYPERLINK(1)", -0.5, 0.0),)))
+        export(ledger, tmp_path / "out.csv", "csv")
+    text = (tmp_path / "out.csv").read_text()
+    assert ",'=HYPERLINK(1)," in text
+    assert ",-0.5," in text
+
+
+def test_json_holds_runs_rounds_and_metrics(ledger: Ledger, tmp_path: Path) -> None:
+    export(ledger, tmp_path / "out.json", "json")
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert data["runs"][0]["config"] == {"rule": "positive", "budget": 300}
+    assert [item["round"] for item in data["rounds"]] == [1, 2, 3]
+    assert data["rounds"][0]["metrics"] == {"accuracy": 0.9, "loss": 1.3}
+    assert data["rounds"][2]["hash"] == ledger.head
+
+
+def test_json_is_valid_where_a_score_is_not_a_number(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "run.ledger") as ledger:
+        ledger.start_run({}, "1")
+        ledger.append(RoundRecord(1, (ClientRecord("a", math.nan, math.inf),)))
+        export(ledger, tmp_path / "out.json", "json")
+    client = json.loads((tmp_path / "out.json").read_text())["rounds"][0]["clients"][0]
+    assert (client["score"], client["weight"]) == (None, "inf")
+
+
+def test_parquet_keeps_types(ledger: Ledger, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert export(ledger, tmp_path / "out.parquet", "parquet") == 3
+    table = parquet.read_table(tmp_path / "out.parquet")
+    assert table.column_names == list(COLUMNS)
+    assert table.column("reward").to_pylist()[:4] == [None, 100, 200, None]
+    assert str(table.schema.field("score").type) == "double"
+
+
+def test_parquet_without_its_library_says_what_to_install(
+    ledger: Ledger, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'fedmerit\[ledger\]'"):
+        export(ledger, tmp_path / "out.parquet", "parquet")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_bad_targets_are_named(ledger: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'json'"):
+        export(ledger, tmp_path / "out", "jsn")
+    with pytest.raises(LedgerError, match=r"cannot write .*No such file"):
+        export(ledger, tmp_path / "missing" / "out.csv", "csv")

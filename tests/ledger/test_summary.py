@@ -1,0 +1,67 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fedmerit.errors import LedgerError, SettingError
+from fedmerit.ledger import ClientSummary, Ledger, Payout
+from fedmerit.types import ClientRecord, Rejection, RoundRecord
+
+
+@pytest.fixture
+def ledger(tmp_path: Path):
+    """Four rounds, one a day: ann is always there, bob in the last two, eve is rejected."""
+    days = iter(datetime(2024, 3, day, tzinfo=UTC).timestamp() for day in (1, 1, 2, 3, 4))
+    with Ledger.open(tmp_path / "run.ledger", clock=lambda: next(days)) as ledger:
+        ledger.start_run({}, "1")
+        for number in (1, 2, 3, 4):
+            clients = [ClientRecord("ann", 0.1 * number, 1.0, reward=10 * number)]
+            if number > 2:
+                clients.append(ClientRecord("bob", 0.0, 0.0, flagged=number == 3, reward=0))
+            ledger.append(RoundRecord(number, tuple(clients), (Rejection("eve", "late"),)))
+        yield ledger
+
+
+def test_clients_over_rounds(ledger: Ledger) -> None:
+    ann, bob, eve = ledger.summaries(window=2)
+    assert ann == ClientSummary(
+        "ann", 4, 1.0, pytest.approx(1.0), pytest.approx(0.25), pytest.approx(0.35), 100, 0, 0
+    )
+    assert (bob.rounds, bob.participation, bob.flagged, bob.total_reward) == (2, 0.5, 1, 0)
+    assert (eve.rounds, eve.rejected, eve.total_reward) == (0, 4, 0)
+    assert eve.mean_score != eve.mean_score
+
+
+def test_summaries_can_start_at_a_date(ledger: Ledger) -> None:
+    ann, bob, _ = ledger.summaries(since=datetime(2024, 3, 3, tzinfo=UTC))
+    assert (ann.rounds, bob.participation, ann.total_reward) == (2, 1.0, 70)
+
+
+def test_payouts_since_a_date_leave_out_who_is_owed_nothing(ledger: Ledger) -> None:
+    assert ledger.payouts() == [Payout("ann", 100, 4)]
+    assert ledger.payouts(since=datetime(2024, 3, 4, tzinfo=UTC)) == [Payout("ann", 40, 1)]
+    assert ledger.payouts(since=datetime(2024, 3, 4)) == [Payout("ann", 40, 1)]
+    assert ledger.payouts(since=datetime(2025, 1, 1, tzinfo=UTC)) == []
+
+
+def test_payouts_after_a_head_have_no_gap_and_no_overlap(ledger: Ledger) -> None:
+    heads = [stored.hash for stored in ledger.history()]
+    assert ledger.payouts(after=heads[1]) == [Payout("ann", 70, 2)]
+    assert ledger.payouts(after=heads[3]) == []
+    with pytest.raises(LedgerError, match="hash must be that of an entry"):
+        ledger.payouts(after="0" * 64)
+
+
+def test_amounts_that_do_not_fit_are_an_error_not_a_wrong_sum(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "run.ledger") as ledger:
+        ledger.start_run({}, "1")
+        for number in (1, 2):
+            client = ClientRecord("ann", 0, 0, reward=2**63 - 1)
+            ledger.append(RoundRecord(number, (client,)))
+        with pytest.raises(LedgerError, match="cannot list payouts: integer overflow"):
+            ledger.payouts()
+
+
+def test_window_must_be_positive(ledger: Ledger) -> None:
+    with pytest.raises(SettingError, match="window must be at least 1, got 0"):
+        ledger.summaries(window=0)
