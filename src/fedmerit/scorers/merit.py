@@ -120,8 +120,8 @@ def work_of(
     bounded = np.minimum(cosine, np.maximum.outer(typical, typical))
     np.fill_diagonal(bounded, 0.0)
     agreement = bounded.sum(axis=1) / (clients - 1)
-    # Noise makes a report longer in the measure in which it makes it agree less. So that it does not
-    # pay, agreement below the median counts twice.
+    # Noise makes a report longer in the measure in which it makes it agree less. So that it does
+    # not pay, agreement below the median counts twice.
     coherence = np.clip(agreement / max(float(np.median(agreement)), 1e-300), 0.0, 1.0)
     return cosine, share * coherence * agreement
 
