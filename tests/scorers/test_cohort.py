@@ -54,14 +54,15 @@ def test_a_client_that_agrees_on_average_is_not_accused():
 
 def test_a_weak_cohort_accuses_nobody():
     z = np.full((5, 5), 1.0)
-    z[0, 1] = z[1, 0] = 6.0  # one pair agrees, nobody else does
     z[2:, :] = z[:, 2:] = 0.0
-    z[0, 1] = z[1, 0] = 6.0
+    z[0, 1] = z[1, 0] = 6.0  # one pair agrees clearly, nobody else does
     np.fill_diagonal(z, np.nan)
     strong = find_cohort(z)
     assert strong.reasons[2:] == ("independent of every peer",) * 3
-    z[0, 1] = z[1, 0] = 2.9
-    assert find_cohort(z).reasons == ("",) * 5
+    z[0, 1] = z[1, 0] = 5.0
+    weak = find_cohort(z)
+    assert weak.members.tolist() == [True, True, False, False, False]
+    assert weak.reasons == ("",) * 5
 
 
 def test_of_equal_groups_the_stronger_is_the_cohort():

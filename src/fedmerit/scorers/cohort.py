@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 # Chance that any two of all independent clients of a round are joined by accident.
 _FAMILY_ERROR = 0.01
-# Members whose typical mean z is below this are no yardstick; a third of it is far below.
-_CLEAR_Z = 3.0
-_FAR_BELOW = 1 / 3
+# Members whose typical mean z is below this are no yardstick; a quarter of it is far below.
+_CLEAR_Z = 6.0
+_FAR_BELOW = 0.25
 # Private parts this similar are one client's work sent twice.
 _COPY_COSINE = 0.98
 
