@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.kernels.private import inner_products, private_parts
+from fedmerit.kernels.private import private_parts
+from fedmerit.kernels.products import inner_products
 from fedmerit.scorers.cohort import find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.strata import assign_strata, group_by
@@ -89,7 +90,7 @@ class Merit:
             p_values=evidence.p_values.copy(),
             flagged=np.array([bool(text) for text in reasons]),
             reasons=reasons,
-            eligible=passed & (scores > 0),
+            eligible=passed & ~reversed_,
             explained=evidence.explained.copy(),
             work=work,
         )
