@@ -10,9 +10,11 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from fedmerit.kernels.products import inner_product
+
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
-_ITERATIONS = 20
-_FIT_SAMPLE = 512
+_ITERATIONS = 8
+_FIT_SAMPLE = 256
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
 
@@ -75,19 +77,20 @@ def _signs_of_row(
     sample = values[::stride].copy()
     coefficients = least_absolute(columns[:, ::stride].copy(), sample)
     middle = np.median(sample)
+    rest, magnitude = values.copy(), np.abs(values)
+    for r in range(columns.shape[0]):
+        column, coefficient = columns[r], coefficients[r]
+        for n in range(size):
+            term = coefficient * column[n]
+            rest[n] -= term
+            magnitude[n] += abs(term)
     for n in range(size):
-        fit, magnitude = 0.0, abs(values[n])
-        for r in range(columns.shape[0]):
-            term = coefficients[r] * columns[r, n]
-            fit += term
-            magnitude += abs(term)
-        rest = values[n] - fit
         deviations[1] += abs(values[n] - middle)
-        if abs(rest) <= precision * magnitude:
+        if abs(rest[n]) <= precision * magnitude[n]:
             signals[members[n]] = TIE
         else:
-            deviations[0] += abs(rest)
-            signals[members[n]] = POSITIVE if rest > 0.0 else NEGATIVE
+            deviations[0] += abs(rest[n])
+            signals[members[n]] = POSITIVE if rest[n] > 0.0 else NEGATIVE
 
 
 @njit(cache=True)
@@ -109,11 +112,11 @@ def least_absolute(
         return coefficients
     for _ in range(_ITERATIONS):
         coefficients = _weighted_least_squares(scaled, target, weights)
+        rest = target.copy()
+        for r in range(known):
+            rest -= coefficients[r] * scaled[r]
         for n in range(size):
-            fit = 0.0
-            for r in range(known):
-                fit += coefficients[r] * scaled[r, n]
-            weights[n] = 1.0 / max(abs(target[n] - fit), floor)
+            weights[n] = 1.0 / max(abs(rest[n]), floor)
     return coefficients / scales
 
 
@@ -126,11 +129,10 @@ def _weighted_least_squares(
     normal = np.zeros((size, size))
     right = np.zeros(size)
     for a in range(size):
-        for n in range(target.shape[0]):
-            weighted = columns[a, n] * weights[n]
-            right[a] += weighted * target[n]
-            for b in range(a + 1):
-                normal[a, b] += weighted * columns[b, n]
+        weighted = columns[a] * weights
+        right[a] = inner_product(weighted, target)
+        for b in range(a + 1):
+            normal[a, b] = inner_product(weighted, columns[b])
     for a in range(size):
         original = normal[a, a]
         for b in range(a + 1):
