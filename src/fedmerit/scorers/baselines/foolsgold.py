@@ -15,6 +15,8 @@ from fedmerit.validation import check_number
 
 # The most unusual client's share, instead of 1, whose logit is infinite; as in the authors' code.
 _TOP = 0.99
+# Cosines this close to 1 differ from it by rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class FoolsGold:
         )
         unlike = np.clip(1 - np.nanmax(similar * ratio, axis=1), 0.0, 1.0)
         top = unlike.max()
-        share = np.minimum(unlike / top, _TOP) if top > 0 else unlike
+        share = np.minimum(unlike / top, _TOP) if top > _ROUNDING else np.zeros_like(unlike)
         least = np.finfo(np.float64).tiny
         logit = np.log(np.maximum(share, least) / (1 - share)) + 0.5
         scores = np.clip(self.confidence * logit, 0.0, 1.0)
