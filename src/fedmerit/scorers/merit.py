@@ -103,6 +103,7 @@ class Merit:
             flagged=np.array([bool(text) for text in reasons]),
             reasons=reasons,
             eligible=passed & ~reversed_,
+            evidence=cohort.evidence,
             explained=evidence.explained.copy(),
             work=work,
         )
