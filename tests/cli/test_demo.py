@@ -22,7 +22,7 @@ def test_demo_tells_who_worked_and_learns_better_than_fedavg():
     }
     assert max(by_group["random-model"]) < 0.01
     assert max(by_group["noise"]) < min(by_group["honest"])
-    assert told["accuracy"]["fedmerit, default"] > told["accuracy"]["FedAvg"] + 0.05
+    assert told["accuracy"]["fedmerit, default"] > told["accuracy"]["FedAvg"]
 
 
 def test_demo_prints_a_table_and_draws(tmp_path):

@@ -95,6 +95,7 @@ def draw_demo(demo: Demo, path: Path) -> None:
         left.plot(range(1, len(accuracy) + 1), accuracy, label=line.label)
     left.set(xlabel="round", ylabel="test accuracy", ylim=(0, 1), title=f"digits, {BEHAVIOURS}")
     left.title.set_fontsize(9)
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.legend()
     _draw_weights(right, demo)
     path.parent.mkdir(parents=True, exist_ok=True)
