@@ -10,8 +10,6 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from fedmerit.kernels.products import inner_product
-
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
 _ITERATIONS = 8
 _FIT_SAMPLE = 256
@@ -100,39 +98,43 @@ def least_absolute(
     """Fit `target` by the `columns`, (columns, n), by iteratively reweighted least squares."""
     known, size = columns.shape
     scales = np.empty(known)
-    scaled = np.empty((known, size))
+    rows = np.empty((size, known))
     for r in range(known):
         mean = np.abs(columns[r]).mean()
         scales[r] = mean if mean > 0.0 else 1.0
-        scaled[r] = columns[r] / scales[r]
+        for n in range(size):
+            rows[n, r] = columns[r, n] / scales[r]
     coefficients = np.zeros(known)
     weights = np.ones(size)
     floor = _RELATIVE_FLOOR * np.abs(target).mean()
     if floor == 0.0:
         return coefficients
     for _ in range(_ITERATIONS):
-        coefficients = _weighted_least_squares(scaled, target, weights)
-        rest = target.copy()
-        for r in range(known):
-            rest -= coefficients[r] * scaled[r]
+        coefficients = _weighted_least_squares(rows, target, weights)
         for n in range(size):
-            weights[n] = 1.0 / max(abs(rest[n]), floor)
+            fit = 0.0
+            for r in range(known):
+                fit += coefficients[r] * rows[n, r]
+            weights[n] = 1.0 / max(abs(target[n] - fit), floor)
     return coefficients / scales
 
 
 @njit(cache=True)
 def _weighted_least_squares(
-    columns: NDArray[np.float64], target: NDArray[np.float64], weights: NDArray[np.float64]
+    rows: NDArray[np.float64], target: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Solve the normal equations by Cholesky's factorisation; dependent columns get 0."""
-    size = columns.shape[0]
+    size = rows.shape[1]
     normal = np.zeros((size, size))
     right = np.zeros(size)
-    for a in range(size):
-        weighted = columns[a] * weights
-        right[a] = inner_product(weighted, target)
-        for b in range(a + 1):
-            normal[a, b] = inner_product(weighted, columns[b])
+    for n in range(rows.shape[0]):
+        row = rows[n]
+        for a in range(size):
+            weighted = weights[n] * row[a]
+            right[a] += weighted * target[n]
+            line = normal[a]
+            for b in range(size):
+                line[b] += weighted * row[b]
     for a in range(size):
         original = normal[a, a]
         for b in range(a + 1):
