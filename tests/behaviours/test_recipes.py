@@ -186,6 +186,13 @@ def test_informed_replays_until_it_has_something_to_learn_from():
         np.testing.assert_array_equal(reported(Informed(), rounds=rounds), history(rounds)[0])
 
 
+def test_informed_survives_a_federation_that_stands_still():
+    view = view_of(Informed())
+    still = np.zeros(SIZE, np.float32)
+    view = type(view)(**{**vars(view), "global_updates": (still,) * 3, "global_model": still})
+    assert not Informed().report(view).update.any()
+
+
 @pytest.mark.parametrize("kind", REPLAYS, ids=lambda kind: kind.name)
 def test_before_there_is_an_update_it_counts_as_zero(kind):
     settings = {"sd": 0.0} if kind in (Adaptive, AdvancedDelta) else {}

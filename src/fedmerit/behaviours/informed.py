@@ -69,7 +69,7 @@ def _forecast(view: ClientView) -> Matrix:
         known = _functions(last, older, then)
         products, towards = products + known @ known.T, towards + known @ _unit(target)
     ridge = _RIDGE * np.mean(np.diagonal(products)) * np.eye(len(products))
-    rule = np.linalg.solve(products + ridge, towards)
+    rule = np.linalg.lstsq(products + ridge, towards, rcond=None)[0]
     forecast: Matrix = rule @ _functions(updates[0], updates[1], model)
     public = np.stack([*map(_unit, (*updates, model)), np.ones_like(model)])
     linear = np.linalg.lstsq(public @ public.T, public @ forecast, rcond=None)[0]
