@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.incentive.rewards import RewardRule
 from fedmerit.quantisers import Dequantiser
 from fedmerit.scorers import ExactPCA
 from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
@@ -81,6 +82,9 @@ class FederationConfig:
         (FedAvg); "uniform".
     rule : str
         How updates are combined, a name in `fedmerit.AGGREGATORS`.
+    reward : RewardRule or None
+        How a round is paid. A round with fewer than two usable replies has no scores and pays
+        nobody.
     together : bool
         Train all clients of a round together. False trains one after the other: slower, for modules
         that cannot be stacked.
@@ -99,6 +103,7 @@ class FederationConfig:
     weighting: str = "score"
     alpha: float = 10.0
     rule: str = "mean"
+    reward: RewardRule | None = None
     together: bool = True
 
     def __post_init__(self) -> None:
@@ -115,6 +120,8 @@ class FederationConfig:
             raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)
         if self.weighting == "score" and self.scorer is None:
             raise SettingError("weighting by score needs a scorer, got None")
+        if self.reward is not None and self.scorer is None:
+            raise SettingError("a reward needs a scorer, got None")
         if self.rule not in AGGREGATORS:
             raise UnknownNameError.of("rule", self.rule, AGGREGATORS)
         takes_weights = "weights" in inspect.signature(AGGREGATORS[self.rule]).parameters

@@ -11,6 +11,7 @@ from torch import nn
 from fedmerit.aggregators import aggregate
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
 from fedmerit.errors import SettingError
+from fedmerit.incentive.paying import pay_round
 from fedmerit.rng import stream
 from fedmerit.scorers import weights as score_weights
 from fedmerit.simulation.config import FederationConfig
@@ -129,7 +130,9 @@ class Federation:
         change: FloatArray = np.zeros_like(state.model)
         records: tuple[ClientRecord, ...] = ()
         if len(used) >= MIN_CLIENTS:
-            change, records = self._combine([reports[c] for c in used], used, number, state, clock)
+            change, records = self._combine(
+                [reports[c] for c in used], used, rejected, number, state, clock
+            )
         model = (state.model + change).astype(np.float32)
         with clock.phase("evaluation"):
             loss, accuracy = self.network.evaluate(model, self.dataset.test_x, self.dataset.test_y)
@@ -186,6 +189,7 @@ class Federation:
         self,
         reports: Sequence[Report],
         clients: Sequence[int],
+        rejected: Sequence[Rejection],
         number: int,
         state: FederationState,
         clock: Clock,
@@ -214,7 +218,13 @@ class Federation:
                 values, None if config.weighting == "uniform" else weights, rule=config.rule
             )
         labels = [self.behaviours[client].label for client in clients]
-        return change, client_records(clients, labels, reports, weights, contributions)
+        payments = None
+        if config.reward is not None and contributions is not None:
+            ids, refused = [str(c) for c in clients], [r.client for r in rejected]
+            payments = pay_round(config.reward, contributions, ids, refused)
+        return change, client_records(
+            clients, labels, reports, weights, contributions, payments, rejected
+        )
 
     def _weights(
         self, reports: Sequence[Report], contributions: Contributions | None
