@@ -48,7 +48,8 @@ class Case:
 def cases(partition: str) -> Iterator[Case]:
     dataset = load("mnist")
     for seed in SEEDS:
-        config = FederationConfig(seed=seed, partition=Partition(partition))
+        # Aggregated by size, so that all scores are tried on the same updates.
+        config = FederationConfig(seed=seed, partition=Partition(partition), weighting="size")
         for number, inputs in zip(ROUNDS, observe_rounds(config, dataset, ROUNDS), strict=True):
             chosen = stream(seed, number, "audited").choice(inputs.clients, AUDITED, replace=False)
             for client in np.sort(chosen):

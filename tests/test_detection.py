@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from fedmerit import Contributions, Watch
-from fedmerit.detection import agreement_with_cohort
 from fedmerit.errors import InvalidInputError, SettingError
 
 
@@ -88,9 +87,10 @@ def test_agreement_is_measured_with_the_cohort_only():
     z[:3, :3] = 40.0
     z[3, 4] = z[4, 3] = 90.0
     np.fill_diagonal(z, np.nan)
-    agreement, typical = agreement_with_cohort(z)
-    assert typical == 40
-    assert agreement.tolist() == [40, 40, 40, 0, 0]
+    watch = Watch()
+    for _ in range(3):
+        watch.observe(list("abcde"), contributions(z))
+    assert {v.client for v in watch.verdicts() if v.flagged} == {"d", "e"}
 
 
 def test_bad_arguments_are_refused():

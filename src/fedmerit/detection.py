@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedmerit.errors import InvalidInputError
 from fedmerit.scorers.cohort import find_cohort
@@ -66,11 +65,11 @@ class Watch:
             raise InvalidInputError(
                 f"clients must name every score, {len(result.scores)}, got {len(clients)}"
             )
-        agreement, typical = agreement_with_cohort(result.z)
-        bet = min(_LEAST_SHARE * max(typical, 0.0), _LARGEST_BET)
+        cohort = find_cohort(result.z)
+        bet = min(_LEAST_SHARE * max(cohort.typical, 0.0), _LARGEST_BET)
         for index, client in enumerate(clients):
             self._rounds[client] = self._rounds.get(client, 0) + 1
-            gain = bet * bet / 2 - bet * agreement[index]
+            gain = bet * bet / 2 - bet * cohort.agreement[index]
             self._log_wealth[client] = self._log_wealth.get(client, 0.0) + gain
             if result.reasons[index]:
                 self._reason[client] = result.reasons[index]
@@ -94,17 +93,3 @@ class Watch:
             )
             for index, name in enumerate(names)
         ]
-
-
-def agreement_with_cohort(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Return each client's mean z with the cohort's members, and the cohort's median of it.
-
-    Without a cohort both are 0.
-    """
-    cohort, _ = find_cohort(z)
-    if not cohort.any():
-        return np.zeros(len(z)), 0.0
-    members = np.tile(cohort, (len(z), 1)) & ~np.isnan(z)
-    counted = np.maximum(members.sum(axis=1), 1)
-    agreement: NDArray[np.float64] = np.where(members, z, 0.0).sum(axis=1) / counted
-    return agreement, float(np.median(agreement[cohort]))

@@ -22,7 +22,7 @@ ENDLESS = 1_000_000  # rounds, so that the run to be killed does not end by itse
 SMALL = [
     *("simulate", "--dataset", "digits", "--users", "8", "--per-round", "4"),
     *("--hidden", "8", "--epochs", "1", "--behaviours", "25% random-update"),
-    *("--reward", f"positive:budget={BUDGET}"),
+    *("--method", "exact", "--reward", f"positive:budget={BUDGET}"),
 ]
 
 

@@ -25,6 +25,7 @@ def real_signals(dataset: str) -> Iterator[np.ndarray]:
     """Yield the signals of rounds of a small federation, (clients, parameters)."""
     config = FederationConfig(
         users=50,
+        weighting="size",
         per_round=6,
         model=ModelChoice(hidden=HIDDEN[dataset]),
         training=LocalTraining(epochs=1),

@@ -14,9 +14,11 @@ def z_of(groups, strength=50.0):
 
 
 def test_largest_group_is_the_cohort():
-    cohort, reasons = find_cohort(z_of([[0, 3, 4], [1, 2], [5]]))
-    assert cohort.tolist() == [True, False, False, True, True, False]
-    assert reasons == (
+    cohort = find_cohort(z_of([[0, 3, 4], [1, 2], [5]]))
+    assert cohort.members.tolist() == [True, False, False, True, True, False]
+    assert cohort.typical == 50
+    assert cohort.agreement.tolist() == [50, 0, 0, 50, 50, 0]
+    assert cohort.reasons == (
         "",
         "agrees only with a clique",
         "agrees only with a clique",
@@ -31,19 +33,42 @@ def test_a_chain_of_agreement_is_one_group():
     for i in range(3):
         z[i, i + 1] = z[i + 1, i] = 20
     np.fill_diagonal(z, np.nan)
-    assert find_cohort(z)[0].all()
+    assert find_cohort(z).members.all()
 
 
 def test_where_nobody_agrees_nobody_is_accused():
-    cohort, reasons = find_cohort(z_of([[0], [1], [2]]))
-    assert not cohort.any()
-    assert reasons == ("", "", "")
+    cohort = find_cohort(z_of([[0], [1], [2]]))
+    assert not cohort.members.any()
+    assert cohort.typical == 0
+    assert cohort.reasons == ("", "", "")
+
+
+def test_a_client_that_agrees_on_average_is_not_accused():
+    z = np.full((4, 4), 5.0)
+    z[3, :3] = z[:3, 3] = 2.5  # no single pair is significant, but a rider would show none
+    np.fill_diagonal(z, np.nan)
+    cohort = find_cohort(z)
+    assert cohort.members.tolist() == [True, True, True, False]
+    assert cohort.reasons == ("",) * 4
+
+
+def test_a_weak_cohort_accuses_nobody():
+    z = np.full((5, 5), 1.0)
+    z[2:, :] = z[:, 2:] = 0.0
+    z[0, 1] = z[1, 0] = 6.0  # one pair agrees clearly, nobody else does
+    np.fill_diagonal(z, np.nan)
+    strong = find_cohort(z)
+    assert strong.reasons[2:] == ("independent of every peer",) * 3
+    z[0, 1] = z[1, 0] = 5.0
+    weak = find_cohort(z)
+    assert weak.members.tolist() == [True, True, False, False, False]
+    assert weak.reasons == ("",) * 5
 
 
 def test_of_equal_groups_the_stronger_is_the_cohort():
     z = z_of([[0, 1], [2, 3]])
     z[2, 3] = z[3, 2] = 60
-    assert find_cohort(z)[0].tolist() == [False, False, True, True]
+    assert find_cohort(z).members.tolist() == [False, False, True, True]
 
 
 def test_near_copies_are_grouped():

@@ -14,7 +14,7 @@ from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
 from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
-from fedmerit.simulation.federation import HISTORY, Federation
+from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.results import client_rows, round_row
 from fedmerit.simulation.run import run
 from fedmerit.simulation.training import LocalTraining
@@ -40,7 +40,7 @@ def records_of(config, digits, **brought):
     return records
 
 
-def test_the_defaults_are_the_papers():
+def test_the_defaults_are_the_papers_but_for_score_and_guards():
     config = FederationConfig()
     assert (config.users, config.per_round, config.rounds) == (100, 20, 100)
     assert config.partition == Partition("shards", shards_per_user=2)
@@ -48,7 +48,7 @@ def test_the_defaults_are_the_papers():
     assert config.training == LocalTraining(
         epochs=5, batch_size=10, optimiser="sgd", learning_rate=0.01, momentum=0.5, decay=1.0
     )
-    assert (config.weighting, config.alpha, config.rule) == ("score", 10.0, "mean")
+    assert (config.weighting, config.alpha, config.rule) == ("gated", 10.0, "mean")
 
 
 def test_honest_clients_learn(digits):
@@ -111,7 +111,7 @@ def test_a_step_adds_the_aggregate_of_the_reports(digits):
         for c in record.clients
     ]
     np.testing.assert_array_equal(after.model, start.model + aggregate(np.stack(noise)))
-    np.testing.assert_array_equal(after.recent[0], after.model - start.model)
+    np.testing.assert_array_equal(after.history.updates[0], after.model - start.model)
 
 
 def test_memory_grows_with_the_round_not_with_the_federation(digits):
@@ -215,9 +215,8 @@ def test_behaviours_see_what_was_published_and_no_more(digits):
 
     config = replace(SMALL, rounds=5, per_round=10, behaviours=Assignment(((0.1, Watcher()),)))
     run(Federation(config, digits))
-    assert [len(view.global_updates) for view in seen] == [0, 1, 2, 3, 3]
+    assert [len(view.global_updates) for view in seen] == [0, 1, 2, 3, 4]
     assert [len(view.update_norms) for view in seen] == [0, 1, 2, 3, 4]
-    assert HISTORY == 3
     assert not any(view.global_model.flags.writeable for view in seen)
     newest = seen[-1].global_model - seen[-2].global_model
     np.testing.assert_array_equal(seen[-1].global_updates[0], newest)
@@ -242,7 +241,7 @@ def test_unweighted_rules_run_unweighted_only(digits, rule):
         ({"per_round": 11}, SettingError, "per_round must be at most users = 10, got 11"),
         ({"users": 1}, SettingError, "users must be at least 2, got 1"),
         ({"weighting": "scores"}, UnknownNameError, "did you mean 'score'"),
-        ({"scorer": None}, SettingError, "weighting by score needs a scorer"),
+        ({"scorer": None}, SettingError, "weighting gated needs a scorer"),
         ({"rule": "meen"}, UnknownNameError, "did you mean 'mean'"),
         ({"upload": QuantileBins()}, SettingError, "levels stand for values"),
     ],

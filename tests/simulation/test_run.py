@@ -64,6 +64,25 @@ def test_same_seed_same_bytes(federation, whole, tmp_path):
     assert results_of(tmp_path) == results_of(whole)
 
 
+@pytest.fixture
+def _checkpoint_every_round(monkeypatch):
+    monkeypatch.setattr(runs, "CHECKPOINT_SECONDS", 0.0)
+
+
+def test_rounds_since_the_last_checkpoint_are_repeated(federation, whole, tmp_path):
+    def stop(record):
+        if record.round == 3:
+            raise Stop
+
+    with pytest.raises(Stop):  # far sooner than the second checkpoint is due
+        run(federation, folder=tmp_path, on_round=stop)
+    seen = []
+    run(federation, folder=tmp_path, resume=True, on_round=seen.append)
+    assert [record.round for record in seen] == [2, 3, 4]
+    assert results_of(tmp_path) == results_of(whole)
+
+
+@pytest.mark.usefixtures("_checkpoint_every_round")
 @pytest.mark.parametrize("last", [1, 3])
 def test_stopped_between_rounds_and_resumed_to_the_same_bytes(federation, whole, tmp_path, last):
     def stop(record):
@@ -80,6 +99,7 @@ def test_stopped_between_rounds_and_resumed_to_the_same_bytes(federation, whole,
     np.testing.assert_array_equal(final.model, kept.model)
 
 
+@pytest.mark.usefixtures("_checkpoint_every_round")
 @pytest.mark.parametrize("moment", ["training", "results", "checkpoint"])
 def test_stopped_inside_a_round_and_resumed_to_the_same_bytes(
     federation, whole, tmp_path, monkeypatch, moment
@@ -139,7 +159,7 @@ def test_damaged_runs_are_refused(federation, tmp_path):
         run(federation, folder=tmp_path, resume=True)
     with np.load(whole_of(path, content)) as file:
         np.savez(path, **{**file, "version": np.int64(99)})
-    with pytest.raises(CheckpointError, match="must have version 1, got 99"):
+    with pytest.raises(CheckpointError, match="must have version 2, got 99"):
         run(federation, folder=tmp_path, resume=True)
 
 

@@ -65,7 +65,7 @@ def simulate(
     ] = "float",
     method: Annotated[
         str, typer.Option(help=f"Scorer: {_names(SCORERS)}, or {NO_SCORER}.")
-    ] = "exact",
+    ] = "merit",
     quantiser: Annotated[
         str | None,
         typer.Option(
@@ -77,10 +77,13 @@ def simulate(
     ] = None,
     clip: Annotated[float, typer.Option(help="Range of cpsgd for --upload.")] = 0.1,
     weighting: Annotated[
-        str, typer.Option(help="score (Fed-PCA), size (FedAvg) or uniform.")
-    ] = "score",
+        str, typer.Option(help="gated, score (Fed-PCA), size (FedAvg) or uniform.")
+    ] = "gated",
     alpha: Annotated[float, typer.Option(help="Weights are softmax(alpha * score).")] = 10.0,
     rule: Annotated[str, typer.Option(help=f"Aggregation: {_names(AGGREGATORS)}.")] = "mean",
+    norm_bound: Annotated[
+        float, typer.Option(help="Longest update, in median norms; 0 for no bound.")
+    ] = 3.0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for rounds.csv, clients.csv and the checkpoint.")
     ] = None,
@@ -102,8 +105,8 @@ def simulate(
 ) -> None:
     """Simulate a federation.
 
-    The defaults are the paper's for MNIST, except for the scorer: --method pca --quantiser cpsgd is
-    the published one.
+    The defaults are the paper's for MNIST, except for the score and the guards. As published:
+    --method pca --quantiser cpsgd --weighting score --norm-bound 0
     """
     check_extra()
     from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
@@ -128,6 +131,7 @@ def simulate(
         weighting=weighting,
         alpha=alpha,
         rule=rule,
+        norm_bound=norm_bound or None,
         reward=None if reward is None else parse_rule(reward),
     )
     if resume and out is None:

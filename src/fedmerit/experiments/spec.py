@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.quantisers import CpSGD
-from fedmerit.scorers import ExactPCA, PublishedPCA
+from fedmerit.scorers import Merit, PublishedPCA
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.types import Scorer
 from fedmerit.validation import check_count
@@ -20,6 +20,7 @@ class Line:
     weighting: str
     scorer: Scorer | None = None
     alpha: float = 10.0
+    norm_bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Experiment:
             scorer=line.scorer,
             weighting=line.weighting,
             alpha=line.alpha,
+            norm_bound=line.norm_bound,
         )
 
     def shortened(self, *, rounds: int, seeds: int, points: int) -> "Experiment":
@@ -96,7 +98,7 @@ PUBLISHED = Line(
     "score",
     PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000),
 )
-DEFAULT = Line("fed-pca", "Fed-PCA, default scorer", "score", ExactPCA())
+DEFAULT = Line("fedmerit", "fedmerit, default", "gated", Merit(), norm_bound=3.0)
 LINES = (FEDAVG, PUBLISHED, DEFAULT)
 
 EXPERIMENTS = {

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 # Chance that any two of all independent clients of a round are joined by accident.
 _FAMILY_ERROR = 0.01
+# Members whose typical mean z is below this are no yardstick; a quarter of it is far below.
+_CLEAR_Z = 6.0
+_FAR_BELOW = 0.25
 # Private parts this similar are one client's work sent twice.
 _COPY_COSINE = 0.98
 
@@ -20,13 +23,37 @@ class Copies:
     twin: NDArray[np.int64]
 
 
-def find_cohort(z: NDArray[np.float64]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-    """Return who belongs to the cohort, and for everybody else the reason in words.
+@dataclass(frozen=True)
+class Cohort:
+    """The largest group of clients that agree significantly, and how everybody agrees with it.
+
+    Attributes
+    ----------
+    members : (k,) bool
+        Who belongs to it; nobody where no two clients agree.
+    agreement : (k,) float
+        Each client's mean z with the members.
+    typical : float
+        The median of that over the members: what the round has to offer.
+    reasons : tuple of str
+        Why a client is clearly outside, in words; empty for members and where it is not clear.
+    """
+
+    members: NDArray[np.bool_]
+    agreement: NDArray[np.float64]
+    typical: float
+    reasons: tuple[str, ...]
+
+
+def find_cohort(z: NDArray[np.float64]) -> Cohort:
+    """Find the cohort from the pairwise z of a round.
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a
-    smaller group as long as they are fewer than the honest ones. Where nobody is joined there is no
-    cohort and nothing to compare with: nobody is in it, and nobody is given a reason.
+    smaller group as long as they are fewer than the honest ones.
+
+    No agreement is evidence only while the cohort agrees: a client outside is given a reason only
+    if the members agree clearly, and it agrees with them much less.
     """
     clients = len(z)
     compared = ~np.isnan(z)
@@ -36,21 +63,27 @@ def find_cohort(z: NDArray[np.float64]) -> tuple[NDArray[np.bool_], tuple[str, .
     names, sizes = np.unique(group, return_counts=True)
     largest = sizes.max()
     if largest == 1:
-        return np.zeros(clients, dtype=np.bool_), ("",) * clients
+        nobody = np.zeros(clients, dtype=np.bool_)
+        return Cohort(nobody, np.zeros(clients), 0.0, ("",) * clients)
     # Of groups of equal size, the one that agrees most is the cohort.
     candidates = names[sizes == largest]
     strength = [np.nansum(np.where(np.outer(group == n, group == n), z, 0.0)) for n in candidates]
-    cohort = group == candidates[int(np.argmax(strength))]
+    members = group == candidates[int(np.argmax(strength))]
+
+    counted = np.tile(members, (clients, 1)) & compared
+    agreement = np.where(counted, z, 0.0).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
+    typical = float(np.median(agreement[members]))
+    outside = ~members & (typical >= _CLEAR_Z) & (agreement < _FAR_BELOW * typical)
     size_of = dict(zip(names.tolist(), sizes.tolist(), strict=True))
     reasons = tuple(
         ""
-        if cohort[client]
+        if not outside[client]
         else "independent of every peer"
         if size_of[int(group[client])] == 1
         else "agrees only with a clique"
         for client in range(clients)
     )
-    return cohort, reasons
+    return Cohort(members, agreement, typical, reasons)
 
 
 def near_copies(cosine: NDArray[np.float64]) -> Copies:

@@ -1,10 +1,10 @@
 """What a server remembers from round to round, so that scores can use it."""
 
-from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedmerit.types import Contributions, FloatArray, RoundInputs
 from fedmerit.validation import check_count, check_round
@@ -13,64 +13,74 @@ OLDER_UPDATES = 10
 REMEMBERED_CLIENTS = 1000
 
 
+@dataclass(frozen=True)
 class RoundHistory:
-    """Public vectors, each client's previous report, and the trust it has earned.
+    """Public models, each client's previous report, and the trust it has earned.
 
-    Parameters
+    It never changes: each step returns the next history.
+
+    Attributes
     ----------
     older
-        How many global updates are kept as public information. One that is older than that could be
-        replayed; each costs one vector.
-    clients
+        How many global updates are public information. One older than that could be replayed for
+        pay; each costs one vector.
+    remembered
         How many clients' previous reports are kept; the longest absent are forgotten first.
+    models, previous, trust
+        What is remembered: global models (the newest last), the last report of each client (the
+        latest last), and the sum of each client's work.
     """
 
-    def __init__(self, older: int = OLDER_UPDATES, clients: int = REMEMBERED_CLIENTS) -> None:
-        self._models: deque[FloatArray] = deque(maxlen=check_count("older", older, least=1) + 1)
-        self._limit = check_count("clients", clients, least=1)
-        self._previous: OrderedDict[str, FloatArray] = OrderedDict()
-        self._trust: dict[str, float] = {}
+    older: int = OLDER_UPDATES
+    remembered: int = REMEMBERED_CLIENTS
+    models: tuple[FloatArray, ...] = ()
+    previous: Mapping[str, FloatArray] = field(default_factory=dict)
+    trust: Mapping[str, float] = field(default_factory=dict)
 
-    def publish(self, model: FloatArray) -> None:
-        """Remember a global model that is sent to clients."""
-        self._models.append(model.copy())
+    def __post_init__(self) -> None:
+        check_count("older", self.older, least=1)
+        check_count("remembered", self.remembered, least=0)
+
+    def published(self, model: FloatArray) -> "RoundHistory":
+        """Return the history after `model` was sent to the clients."""
+        return replace(self, models=(*self.models, model)[-self.older - 1 :])
+
+    @property
+    def updates(self) -> tuple[FloatArray, ...]:
+        """Global updates between the remembered models, the newest first."""
+        pairs = zip(self.models, self.models[1:], strict=False)
+        return tuple(after - before for before, after in pairs)[::-1]
 
     @property
     def public(self) -> FloatArray | None:
         """The last global update, the current global model, then older updates; None before any."""
-        if not self._models:
+        if not self.models:
             return None
-        models = list(self._models)
-        updates = [models[t] - models[t - 1] for t in range(len(models) - 1, 0, -1)]
-        return np.stack([*updates[:1], models[-1], *updates[1:]])
+        updates = self.updates
+        return np.stack([*updates[:1], self.models[-1], *updates[1:]])
 
     def inputs(
         self, clients: Sequence[str], updates: ArrayLike, layers: ArrayLike | None = None
     ) -> RoundInputs:
-        """Return checked inputs for a scorer: `updates` with everything remembered."""
+        """Return checked inputs for a scorer: float `updates` with everything remembered."""
         plain = check_round(updates, self.public, layers)
-        matrix = plain.updates
-        if not isinstance(matrix, np.ndarray):
-            return plain
-        previous = np.zeros_like(matrix)
+        assert isinstance(plain.updates, np.ndarray)
+        previous = np.zeros_like(plain.updates)
         for row, client in enumerate(clients):
-            if client in self._previous:
-                previous[row] = self._previous[client]
-        trust: NDArray[np.float64] = np.array([self._trust.get(client, 0.0) for client in clients])
-        return RoundInputs(
-            updates=matrix,
-            public=plain.public,
-            layers=plain.layers,
-            previous=previous,
-            trust=trust,
-        )
+            if client in self.previous:
+                previous[row] = self.previous[client]
+        trust = np.array([self.trust.get(client, 0.0) for client in clients])
+        return replace(plain, previous=previous, trust=trust)
 
-    def remember(self, clients: Sequence[str], updates: FloatArray, result: Contributions) -> None:
-        """Keep the reports of a round and the work they showed."""
+    def remembering(
+        self, clients: Sequence[str], updates: FloatArray, result: Contributions
+    ) -> "RoundHistory":
+        """Return the history with the reports of a round and the work they showed."""
+        previous, trust = dict(self.previous), dict(self.trust)
         for row, client in enumerate(clients):
-            self._previous[client] = updates[row].copy()
-            self._previous.move_to_end(client)
+            previous.pop(client, None)
+            previous[client] = updates[row].copy()
             if not np.isnan(result.work[row]):
-                self._trust[client] = self._trust.get(client, 0.0) + float(result.work[row])
-        while len(self._previous) > self._limit:
-            self._previous.popitem(last=False)
+                trust[client] = trust.get(client, 0.0) + float(result.work[row])
+        kept = list(previous)[max(len(previous) - self.remembered, 0) :]
+        return replace(self, previous={client: previous[client] for client in kept}, trust=trust)

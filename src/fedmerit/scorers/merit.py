@@ -33,6 +33,8 @@ _LEAST_DIRECTION = 0.02
 _ROUNDING = 3e-6
 # A client that points against the cohort by at least half of what the cohort agrees is reversed.
 _REVERSED = -0.5
+# In an undecided round a client is paid if it has shown this share of the cohort's trust.
+_LEAST_TRUST = 0.1
 _CLEAR_DIRECTION = 0.1
 
 
@@ -59,19 +61,21 @@ class Merit:
         trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
         quality, direction = quality_of(whole, trust)
 
-        cohort, lone_reasons = find_cohort(evidence.z)
+        cohort = find_cohort(evidence.z)
         copies = near_copies(cosine)
-        passed = cohort & ~evidence.flagged
+        explained = evidence.explained >= self.gate.explained
+        undecided = np.array([not reason for reason in cohort.reasons])
+        passed = ~explained & (
+            cohort.members | (undecided & _trusted(inputs.trust, work, cohort.members))
+        )
         scores = np.where(passed, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
         reversed_ = passed & (direction >= _CLEAR_DIRECTION) & (quality <= -np.sqrt(-_REVERSED))
 
         def reason(client: int) -> str:
-            if evidence.explained[client] >= self.gate.explained:
+            if explained[client]:
                 return evidence.reasons[client]
-            if lone_reasons[client]:
-                return lone_reasons[client]
-            if evidence.flagged[client]:
-                return evidence.reasons[client]
+            if cohort.reasons[client]:
+                return cohort.reasons[client]
             if copies.twin[client] >= 0:
                 return f"near-copy of client {copies.twin[client]}"
             return "reversed" if reversed_[client] else ""
@@ -89,6 +93,26 @@ class Merit:
             explained=evidence.explained.copy(),
             work=work,
         )
+
+
+def _trusted(
+    earlier: NDArray[np.float64] | None,
+    work: NDArray[np.float64],
+    members: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return who has shown work so far, for rounds in which agreement decides nothing.
+
+    Where the round has no cohort, only earlier rounds count.
+    """
+    known = np.zeros_like(work) if earlier is None else earlier
+    if members.any():
+        known = known + work
+        yardstick = float(np.median(known[members]))
+    else:
+        shown = known[known > 0]
+        yardstick = float(np.median(shown)) if shown.size else np.inf
+    trusted: NDArray[np.bool_] = known >= _LEAST_TRUST * max(yardstick, 1e-300)
+    return trusted
 
 
 def gram(rows: FloatArray) -> NDArray[np.float64]:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from fedmerit.errors import CheckpointError
+from fedmerit.scorers import RoundHistory
 from fedmerit.simulation.federation import FederationState
 from fedmerit.types import freeze
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Checkpoint:
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write `checkpoint`; a crash leaves the one before it."""
     state = checkpoint.state
+    history = state.history
     temporary = path.with_name(path.name + ".part")
     with temporary.open("wb") as file:
         np.savez(
@@ -34,9 +37,14 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             version=np.int64(VERSION),
             fingerprint=np.str_(checkpoint.fingerprint),
             round=np.int64(state.round),
-            model=state.model,
-            recent=np.reshape(state.recent, (len(state.recent), state.model.size)),
             norms=np.array(state.norms, dtype=np.float64),
+            older=np.int64(history.older),
+            remembered=np.int64(history.remembered),
+            models=np.stack(history.models),
+            reporters=np.array(list(history.previous), dtype=np.str_),
+            reports=np.reshape(list(history.previous.values()), (-1, state.model.size)),
+            trusted=np.array(list(history.trust), dtype=np.str_),
+            trust=np.array(list(history.trust.values()), dtype=np.float64),
             sizes=np.array(checkpoint.sizes, dtype=np.int64),
         )
         file.flush()
@@ -54,8 +62,7 @@ def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
             checkpoint = Checkpoint(
                 FederationState(
                     round=int(file["round"]),
-                    model=freeze(file["model"]),
-                    recent=tuple(freeze(file["recent"].astype(np.float32))),
+                    history=_history(file),
                     norms=tuple(float(norm) for norm in file["norms"]),
                 ),
                 str(file["fingerprint"]),
@@ -70,3 +77,14 @@ def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
             "continue it with the settings it was started with, or choose another folder"
         )
     return checkpoint
+
+
+def _history(file: NpzFile) -> RoundHistory:
+    reports = file["reports"].astype(np.float32)
+    return RoundHistory(
+        older=int(file["older"]),
+        remembered=int(file["remembered"]),
+        models=tuple(freeze(model) for model in file["models"]),
+        previous=dict(zip(file["reporters"].tolist(), reports, strict=True)),
+        trust=dict(zip(file["trusted"].tolist(), file["trust"].tolist(), strict=True)),
+    )

@@ -11,14 +11,14 @@ from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule
 from fedmerit.quantisers import Dequantiser
-from fedmerit.scorers import ExactPCA
+from fedmerit.scorers import Merit
 from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
 from fedmerit.simulation.training import LocalTraining
 from fedmerit.types import Scorer
 from fedmerit.validation import check_count, check_number
 
 PARTITIONS = ("dirichlet", "iid", "shards")
-WEIGHTINGS = ("score", "size", "uniform")
+WEIGHTINGS = ("gated", "score", "size", "uniform")
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,13 @@ class FederationConfig:
         None scores nobody (plain FedAvg needs no scores). A run can be resumed if the scorer's repr
         says its settings, as that of a dataclass does.
     weighting : str
-        "score": softmax of `alpha` times the score (Fed-PCA); "size": by claimed data size
-        (FedAvg); "uniform".
+        "gated": softmax of `alpha` times the score over clients with evidence of work, nothing for
+        the others; "score": softmax over all (Fed-PCA); "size": by claimed data size (FedAvg);
+        "uniform".
     rule : str
         How updates are combined, a name in `fedmerit.AGGREGATORS`.
+    norm_bound : float or None
+        Updates longer than so many median norms are shrunk before they are combined.
     reward : RewardRule or None
         How a round is paid. A round with fewer than two usable replies has no scores and pays
         nobody.
@@ -99,10 +102,11 @@ class FederationConfig:
     training: LocalTraining = field(default_factory=LocalTraining)
     behaviours: Assignment = field(default_factory=Assignment)
     upload: Dequantiser | None = None
-    scorer: Scorer | None = field(default_factory=ExactPCA)
-    weighting: str = "score"
+    scorer: Scorer | None = field(default_factory=Merit)
+    weighting: str = "gated"
     alpha: float = 10.0
     rule: str = "mean"
+    norm_bound: float | None = 3.0
     reward: RewardRule | None = None
     together: bool = True
 
@@ -118,8 +122,10 @@ class FederationConfig:
         check_number("alpha", self.alpha, least=0)
         if self.weighting not in WEIGHTINGS:
             raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)
-        if self.weighting == "score" and self.scorer is None:
-            raise SettingError("weighting by score needs a scorer, got None")
+        if self.weighting in ("gated", "score") and self.scorer is None:
+            raise SettingError(f"weighting {self.weighting} needs a scorer, got None")
+        if self.norm_bound is not None:
+            check_number("norm_bound", self.norm_bound, above=0)
         if self.reward is not None and self.scorer is None:
             raise SettingError("a reward needs a scorer, got None")
         if self.rule not in AGGREGATORS:

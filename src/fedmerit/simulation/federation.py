@@ -13,7 +13,9 @@ from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
 from fedmerit.errors import SettingError
 from fedmerit.incentive.paying import pay_round
 from fedmerit.rng import stream
+from fedmerit.scorers import Merit, RoundHistory, gated_weights
 from fedmerit.scorers import weights as score_weights
+from fedmerit.scorers.history import REMEMBERED_CLIENTS
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
@@ -34,20 +36,23 @@ from fedmerit.types import (
 )
 from fedmerit.validation import MIN_CLIENTS, check_round, check_weights
 
-HISTORY = 3  # public updates a client can look back on
-
 
 @dataclass(frozen=True)
 class FederationState:
     """What a federation knows after `round` rounds; all that a checkpoint has to keep.
 
-    `recent` holds the latest global updates, newest first; `norms` those of all, oldest first.
+    The current global model is the newest of the history; `norms` are those of all global updates,
+    oldest first.
     """
 
     round: int
-    model: Vector
-    recent: tuple[Vector, ...] = ()
+    history: RoundHistory
     norms: tuple[float, ...] = ()
+
+    @property
+    def model(self) -> FloatArray:
+        """The current global model."""
+        return self.history.models[-1]
 
 
 class Federation:
@@ -98,7 +103,10 @@ class Federation:
 
     def start(self) -> FederationState:
         """Return the state before the first round."""
-        return FederationState(0, freeze(self._initial.copy()))
+        # Only the merit score looks at clients' previous reports.
+        remembered = REMEMBERED_CLIENTS if isinstance(self.config.scorer, Merit) else 0
+        history = RoundHistory(remembered=remembered)
+        return FederationState(0, history.published(freeze(self._initial.copy())))
 
     @property
     def fingerprint(self) -> str:
@@ -129,8 +137,9 @@ class Federation:
         )
         change: FloatArray = np.zeros_like(state.model)
         records: tuple[ClientRecord, ...] = ()
+        history = state.history
         if len(used) >= MIN_CLIENTS:
-            change, records = self._combine(
+            change, records, history = self._combine(
                 [reports[c] for c in used], used, rejected, number, state, clock
             )
         model = (state.model + change).astype(np.float32)
@@ -138,8 +147,7 @@ class Federation:
             loss, accuracy = self.network.evaluate(model, self.dataset.test_x, self.dataset.test_y)
         after = FederationState(
             number,
-            freeze(model),
-            (freeze(model - state.model), *state.recent)[:HISTORY],
+            history.published(freeze(model)),
             (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
         )
         metrics = {"accuracy": accuracy, "loss": loss}
@@ -176,7 +184,7 @@ class Federation:
                 round=number,
                 client=client,
                 global_model=state.model,
-                global_updates=state.recent,
+                global_updates=state.history.updates,
                 update_norms=state.norms,
                 honest_update=honest,
                 num_examples=len(self.parts[client]),
@@ -193,8 +201,8 @@ class Federation:
         number: int,
         state: FederationState,
         clock: Clock,
-    ) -> tuple[FloatArray, tuple[ClientRecord, ...]]:
-        config = self.config
+    ) -> tuple[FloatArray, tuple[ClientRecord, ...], RoundHistory]:
+        config, history = self.config, state.history
         values: FloatArray = np.stack([report.update for report in reports])
         uploaded: FloatArray | Signals = values
         if config.upload is not None:
@@ -206,31 +214,43 @@ class Federation:
         contributions = None
         if config.scorer is not None:
             with clock.phase("scoring"):
-                inputs = check_round(
-                    uploaded, np.stack([*state.recent[:1], state.model]), self._layers
+                names = [str(client) for client in clients]
+                remembers = isinstance(config.scorer, Merit)
+                inputs = (
+                    history.inputs(names, values, self._layers)
+                    if remembers
+                    else check_round(uploaded, history.public, self._layers)
                 )
                 contributions = config.scorer.score(
                     inputs, stream(config.seed, "round", number, "scoring")
                 )
+                if remembers:
+                    history = history.remembering(names, values, contributions)
         with clock.phase("aggregation"):
             weights = self._weights(reports, contributions)
             change = aggregate(
-                values, None if config.weighting == "uniform" else weights, rule=config.rule
+                values,
+                None if config.weighting == "uniform" else weights,
+                rule=config.rule,
+                norm_bound=config.norm_bound,
             )
         labels = [self.behaviours[client].label for client in clients]
         payments = None
         if config.reward is not None and contributions is not None:
             ids, refused = [str(c) for c in clients], [r.client for r in rejected]
             payments = pay_round(config.reward, contributions, ids, refused)
-        return change, client_records(
+        records = client_records(
             clients, labels, reports, weights, contributions, payments, rejected
         )
+        return change, records, history
 
     def _weights(
         self, reports: Sequence[Report], contributions: Contributions | None
     ) -> NDArray[np.float64]:
         if self.config.weighting == "score" and contributions is not None:
             return score_weights(contributions.scores, self.config.alpha)
+        if self.config.weighting == "gated" and contributions is not None:
+            return gated_weights(contributions, self.config.alpha)
         if self.config.weighting == "size":
             return check_weights([report.num_examples for report in reports], len(reports))
         return np.full(len(reports), 1 / len(reports))

@@ -1,7 +1,8 @@
 """What a scorer sees in chosen rounds of a federation: real updates to try lies on."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,18 +11,6 @@ from fedmerit.simulation.config import FederationConfig
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.types import Contributions, RoundInputs, Scorer
-
-
-@dataclass(frozen=True)
-class _Watched:
-    """A scorer that keeps the inputs it was last given."""
-
-    scorer: Scorer
-    seen: list[RoundInputs] = field(default_factory=list, repr=False)
-
-    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
-        self.seen[:] = [inputs]
-        return self.scorer.score(inputs, rng)
 
 
 def observe_rounds(
@@ -33,10 +22,23 @@ def observe_rounds(
     """
     if config.scorer is None:
         raise SettingError("rounds can be observed only with a scorer, got None")
-    watched = _Watched(config.scorer)
-    federation = Federation(replace(config, scorer=watched), dataset)
+    seen: list[RoundInputs] = []
+    federation = Federation(replace(config, scorer=_watched(config.scorer, seen)), dataset)
     state = federation.start()
     while state.round < max(rounds):
         state, _ = federation.step(state)
         if state.round in rounds:
-            yield from watched.seen
+            yield seen[-1]
+        seen.clear()
+
+
+def _watched(scorer: Scorer, seen: list[RoundInputs]) -> Scorer:
+    """Return a scorer of the same type, which decides what the round loop gives it to look at."""
+    watched = copy(scorer)
+
+    def score(inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
+        seen.append(inputs)
+        return scorer.score(inputs, rng)
+
+    object.__setattr__(watched, "score", score)  # scorers are frozen
+    return watched

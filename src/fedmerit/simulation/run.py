@@ -1,5 +1,7 @@
 """Run a federation to its end, from the start or from where it was interrupted."""
 
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from fedmerit.simulation.results import ResultFiles
 from fedmerit.types import RoundRecord
 
 CHECKPOINT = "checkpoint.npz"
+CHECKPOINT_SECONDS = 10.0
 RoundCallback = Callable[[RoundRecord], None]
 
 
@@ -38,7 +41,7 @@ def run(
         that is interrupted in between does the round again and hands over the same record again.
     """
     state = federation.start()
-    keeper = None if folder is None else _Keeper(folder, federation.fingerprint)
+    keeper = None if folder is None else _Keeper(folder, federation)
     if keeper is not None:
         state = keeper.open(resume=resume) or state
     while state.round < federation.config.rounds:
@@ -53,11 +56,17 @@ def run(
 
 
 class _Keeper:
-    """Result files first, checkpoint second: what the checkpoint does not know of is cut off."""
+    """Result files first, checkpoint second: what the checkpoint does not know of is cut off.
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
-        self._folder, self._fingerprint = folder, fingerprint
+    A checkpoint may be large (with the merit score it holds every client's last report), so it is
+    not written after every round: a run that is cut off repeats the rounds since the last one.
+    """
+
+    def __init__(self, folder: Path, federation: Federation) -> None:
+        self._folder, self._fingerprint = folder, federation.fingerprint
+        self._last_round = federation.config.rounds
         self._files = ResultFiles(folder)
+        self._saved = -math.inf
 
     def open(self, *, resume: bool) -> FederationState | None:
         """Prepare the folder; return the state to continue from, if there is one."""
@@ -78,4 +87,8 @@ class _Keeper:
     def save(self, state: FederationState, record: RoundRecord) -> None:
         """Keep a finished round."""
         sizes = self._files.append(record)
-        save_checkpoint(self._folder / CHECKPOINT, Checkpoint(state, self._fingerprint, sizes))
+        due = time.monotonic() - self._saved >= CHECKPOINT_SECONDS
+        if due or state.round == self._last_round:
+            checkpoint = Checkpoint(state, self._fingerprint, sizes)
+            save_checkpoint(self._folder / CHECKPOINT, checkpoint)
+            self._saved = time.monotonic()
