@@ -29,7 +29,7 @@ def draw(
     """Draw `cells`, by levels, noise and parameters, and return the files, PNG and SVG."""
     style = {"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "svg.hashsalt": "fedmerit"}
     with mpl.rc_context(style):
-        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
+        figure = Figure(figsize=(8.0, 3.8), layout="constrained")
         panels = figure.subplots(1, len(levels), sharey=True)
         for axes, count in zip(panels, levels, strict=True):
             for size, marker in zip(sizes, _MARKERS, strict=False):
@@ -48,11 +48,20 @@ def draw(
             axes.set_xscale("log", base=2)
             axes.set_xticks(noises, [f"{noise:g}" for noise in noises])
             axes.set_yscale("symlog", linthresh=_SMALLEST)
-            axes.set_ylim(0, None)
             axes.set(xlabel="noise of a client, relative to what all share")
             axes.set_title(f"{count} levels")
         panels[0].set_ylabel("gain over the truth (%)")
-        panels[0].legend(fontsize=8, title="best lie (dashed: certificate)", title_fontsize=8)
+        panels[0].set_ylim(bottom=0)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=len(sizes),
+            title="best lie found; dashed: certificate",
+            fontsize=8,
+            title_fontsize=8,
+        )
         paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
         figure.savefig(paths[0], dpi=160)
         figure.savefig(paths[1], metadata={"Date": None})
