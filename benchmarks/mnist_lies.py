@@ -6,66 +6,44 @@ scores with a certificate and without. Needs ``fedmerit data fetch mnist``.
 
 import math
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.real_rounds import METHODS, RealRound, real_rounds
 from benchmarks.timing import ROOT
-from fedmerit.incentive.audit import AuditSettings, audit_updates
+from fedmerit.incentive.lies import update_lies
 from fedmerit.rng import stream
-from fedmerit.scorers import make_scorer
-from fedmerit.simulation.config import FederationConfig, Partition
-from fedmerit.simulation.datasets import load
-from fedmerit.simulation.observe import observe_rounds
-from fedmerit.types import RoundInputs
+from fedmerit.simulation.config import Partition
 
-SEEDS, ROUNDS = (0, 1, 2), (1, 5, 10)
-METHODS = ("exact", "conditional", "merit")
-KNOWN = 2  # public vectors that lies are made of: the last global update and the model
+SEEDS, ROUNDS = (0, 1, 2), (1, 5)
 WORTH_NAMING = 0.05
 TARGET = ROOT / "docs" / "results" / "mnist-lies.md"
 
 Gains = dict[tuple[str, str, str], list[float]]
 
 
-def gains_of(method: str, inputs: RoundInputs, client: int, seed: int) -> Gains:
-    """Return the gain of each lie, relative to the mean score of an honest client of the round."""
-    scorer = make_scorer(method)
-
-    def score(updates: np.ndarray) -> np.ndarray:
-        # The same draws whatever is reported: only the report makes a difference.
-        return scorer.score(replace(inputs, updates=updates), stream(seed, "scoring")).scores
-
-    honest = float(score(inputs.updates).mean())
-    (audit,) = audit_updates(
-        inputs.updates,
-        lambda updates: score(updates.astype(np.float32)),
-        public=inputs.public[:KNOWN],
-        clients=[client],
-        settings=AuditSettings(draws=1),
-        rng=stream(seed, "audit"),
-    )
-    first = len(inputs.public) == 1  # there is no last update in round 1, only the model
-
-    def named(text: str) -> str:
-        text = text.replace("public vector 1", "the global model")
-        return text.replace("public vector 0", "the global model" if first else "the last update")
-
-    return {(method, lie.kind, named(lie.description)): [lie.gain / honest] for lie in audit.lies}
+def add_gains(found: Gains, taken: RealRound, client: int) -> None:
+    """Add the gain of each lie, relative to the mean score of an honest client of the round."""
+    updates = taken.inputs.updates
+    known, name = (taken.model, "the global model")
+    if taken.last is not None:
+        known, name = taken.last, "the last global update"
+    honest = taken.scored(client, updates[client])
+    peers = np.delete(updates, client, axis=0)
+    for lie in update_lies(updates[client], known[None], peers):
+        report = lie.draw(stream(taken.seed, taken.number, client, lie.description))
+        text = lie.description.replace("public vector 0", name)
+        for method, result in taken.scored(client, report).items():
+            truth = honest[method].scores
+            gain = (result.scores[client] - truth[client]) / truth.mean()
+            found[method, lie.kind, text].append(float(gain))
 
 
 def collect() -> Gains:
-    dataset, found = load("mnist"), defaultdict(list)
-    for seed in SEEDS:
-        config = FederationConfig(
-            seed=seed, partition=Partition("dirichlet", alpha=1.0), weighting="size"
-        )
-        for number, inputs in zip(ROUNDS, observe_rounds(config, dataset, ROUNDS), strict=True):
-            client = int(stream(seed, number, "audited").integers(inputs.clients))
-            for method in METHODS:
-                for lie, gain in gains_of(method, inputs, client, seed).items():
-                    found[lie] += gain
-            print(f"seed {seed}, round {number} done", flush=True)
+    found: Gains = defaultdict(list)
+    for taken in real_rounds(Partition("dirichlet", alpha=1.0), SEEDS, ROUNDS):
+        (client,) = taken.audited(1)
+        add_gains(found, taken, client)
     return found
 
 

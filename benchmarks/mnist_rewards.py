@@ -5,39 +5,33 @@ send something else, the others staying honest, and the round is scored and paid
 ``fedmerit data fetch mnist``.
 """
 
-import argparse
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.real_rounds import METHODS, RealRound, real_rounds
 from benchmarks.recipes import privacy_noise, uninformed
 from benchmarks.timing import ROOT
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
-from fedmerit.scorers import SCORERS, make_scorer
-from fedmerit.simulation.config import FederationConfig, Partition
-from fedmerit.simulation.datasets import load
-from fedmerit.simulation.observe import observe_rounds
-from fedmerit.types import RoundInputs
+from fedmerit.simulation.config import Partition
 
-SEEDS, ROUNDS, AUDITED = (0, 1, 2), (1, 5, 10), 3
-METHODS = ("exact", "conditional", "merit")
+SEEDS, ROUNDS, AUDITED = (0, 1, 2), (1, 5, 10), 2
 RULE = PositiveShare(budget=100_000)
 TRUTH = "truth"
 PARTITIONS = {
-    "shards": "as in the paper, two label-sorted shards per client",
-    "dirichlet": "classes per client from a Dirichlet distribution, alpha 1",
+    "as in the paper, two label-sorted shards per client": Partition("shards"),
+    "classes per client from a Dirichlet distribution, alpha 1": Partition("dirichlet", alpha=1.0),
 }
 TARGET = ROOT / "docs" / "results" / "mnist-rewards.md"
 
 
 @dataclass(frozen=True)
 class Case:
-    """What one client earned in one round with one report under one score."""
+    """What one client (of a round and seed: its place) earned with one report under one score."""
 
     method: str
     report: str
@@ -45,43 +39,24 @@ class Case:
     reward: int
 
 
-def cases(partition: str) -> Iterator[Case]:
-    dataset = load("mnist")
-    for seed in SEEDS:
-        # Aggregated by size, so that all scores are tried on the same updates.
-        config = FederationConfig(seed=seed, partition=Partition(partition), weighting="size")
-        for number, inputs in zip(ROUNDS, observe_rounds(config, dataset, ROUNDS), strict=True):
-            chosen = stream(seed, number, "audited").choice(inputs.clients, AUDITED, replace=False)
-            for client in np.sort(chosen):
-                yield from client_cases(inputs, (seed, number, int(client)))
-            print(f"{partition}: seed {seed}, round {number} done", flush=True)
+def cases(partition: Partition) -> Iterator[Case]:
+    for taken in real_rounds(partition, SEEDS, ROUNDS):
+        for client in taken.audited(AUDITED):
+            own, place = taken.inputs.updates[client], (taken.seed, taken.number, client)
+            reports = {TRUTH: own}
+            for recipe in (*privacy_noise(own), *uninformed(taken.model, taken.last)):
+                reports[recipe.name] = recipe.draw(stream(*place, recipe.name))
+            for name, report in reports.items():
+                for method, reward in rewards(taken, client, report).items():
+                    yield Case(method, name, place, reward)
 
 
-def client_cases(inputs: RoundInputs, place: tuple[int, int, int]) -> Iterator[Case]:
-    seed, number, client = place
-    own, public = inputs.updates[client], inputs.public
-    # The loop gives the last global update first, then the model; only the model in round 1.
-    model, last = (public[0], None) if len(public) == 1 else (public[1], public[0])
-    for method in METHODS:
-        yield Case(method, TRUTH, place, reward(method, inputs, place, own))
-    for recipe in (*privacy_noise(own), *uninformed(model, last)):
-        report = recipe.draw(stream(seed, number, client, recipe.name))
-        for method in METHODS:
-            yield Case(method, recipe.name, place, reward(method, inputs, place, report))
-
-
-def reward(
-    method: str, inputs: RoundInputs, place: tuple[int, int, int], report: np.ndarray
-) -> int:
-    seed, number, client = place
-    reported = inputs.updates.copy()
-    reported[client] = report
-    # The same draws whatever is reported: only the report makes a difference.
-    result = make_scorer(method).score(
-        replace(inputs, updates=reported), stream(seed, number, "scoring")
-    )
-    ids = [f"{index:02}" for index in range(inputs.clients)]
-    return pay_round(RULE, result, ids).amounts[client]
+def rewards(taken: RealRound, client: int, report: np.ndarray) -> dict[str, int]:
+    ids = [f"{index:02}" for index in range(taken.inputs.clients)]
+    return {
+        method: pay_round(RULE, result, ids).amounts[client]
+        for method, result in taken.scored(client, report).items()
+    }
 
 
 def table(found: list[Case]) -> list[str]:
@@ -124,10 +99,6 @@ def exceptions(found: list[Case]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=TARGET)
-    output = parser.parse_args().output
-    assert set(METHODS) <= set(SCORERS)
     lines = [
         "# What honesty pays on MNIST",
         "",
@@ -147,11 +118,11 @@ def main() -> None:
         "made from the",
         "last global update do not exist in round 1.",
     ]
-    for partition, text in PARTITIONS.items():
+    for text, partition in PARTITIONS.items():
         found = list(cases(partition))
         lines += ["", f"## Data: {text}", "", *table(found), ""]
         lines += ["Where the truth is not best on average:", "", *exceptions(found)]
-    output.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    TARGET.write_text("\n".join([*lines, ""]), encoding="utf-8")
     print("\n".join(lines))
 
 
