@@ -106,6 +106,9 @@ class Contributions:
     epsilon : (k,) float
         Truthfulness certificate: no re-labelling of its own signals could have raised this
         client's score by more. NaN where the scorer has none.
+    evidence : (k,) float
+        How far the client agrees with the cohort given public information, relative to what is
+        typical there, 0 to 1; 1 where the scorer does not measure it.
     explained : (k,) float
         Share of the report that public information explains, 0 to 1; NaN where not measured.
     work : (k,) float
@@ -124,6 +127,7 @@ class Contributions:
     reasons: tuple[str, ...]
     eligible: NDArray[np.bool_]
     epsilon: NDArray[np.float64]
+    evidence: NDArray[np.float64]
     explained: NDArray[np.float64]
     work: NDArray[np.float64]
 
@@ -142,6 +146,7 @@ class Contributions:
         reasons: tuple[str, ...] | None = None,
         eligible: NDArray[np.bool_] | None = None,
         epsilon: NDArray[np.float64] | None = None,
+        evidence: NDArray[np.float64] | None = None,
         explained: NDArray[np.float64] | None = None,
         work: NDArray[np.float64] | None = None,
     ) -> "Contributions":
@@ -165,6 +170,7 @@ class Contributions:
             reasons=("",) * k if reasons is None else reasons,
             eligible=freeze(np.ones(k, dtype=np.bool_) if eligible is None else eligible),
             epsilon=filled(epsilon, (k,)),
+            evidence=freeze(np.ones(k) if evidence is None else evidence),
             explained=filled(explained, (k,)),
             work=filled(work, (k,)),
         )

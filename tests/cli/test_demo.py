@@ -1,6 +1,5 @@
 import json
 
-import pytest
 from typer.testing import CliRunner
 
 from fedmerit import __version__
@@ -9,23 +8,29 @@ from fedmerit.cli.app import app
 runner = CliRunner()
 
 
-def test_demo_separates_the_groups():
+def test_demo_tells_who_worked_and_learns_better_than_fedavg():
     result = runner.invoke(app, ["demo", "--json", "--seed", "3"])
-    assert result.exit_code == 0
-    rows = json.loads(result.stdout)
-    weights = {
-        group: [row["weight"] for row in rows if row["behaviour"] == group]
-        for group in ("honest", "noisy", "free rider")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    by_group: dict[str, list[float]] = {}
+    for row in told["clients"]:
+        by_group.setdefault(row["behaviour"].split(":")[0], []).append(row["weight"])
+    assert {group: len(weights) for group, weights in by_group.items()} == {
+        "honest": 12,
+        "random-model": 4,
+        "noise": 4,
     }
-    assert [len(group) for group in weights.values()] == [12, 4, 4]
-    assert min(weights["honest"]) > max(weights["noisy"]) > max(weights["free rider"])
-    assert sum(sum(group) for group in weights.values()) == pytest.approx(1)
+    assert max(by_group["random-model"]) < 0.01
+    assert max(by_group["noise"]) < min(by_group["honest"])
+    assert told["accuracy"]["fedmerit, default"] > told["accuracy"]["FedAvg"]
 
 
-def test_demo_prints_a_table():
-    result = runner.invoke(app, ["demo"])
-    assert result.exit_code == 0
-    assert "free rider" in result.stdout
+def test_demo_prints_a_table_and_draws(tmp_path):
+    figure = tmp_path / "new" / "demo.png"
+    result = runner.invoke(app, ["demo", "--out", str(figure)])
+    assert result.exit_code == 0, result.output
+    assert "random-model" in result.stdout
+    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_version_and_help():

@@ -1,50 +1,50 @@
-"""`fedmerit demo`: score a built-in example round and print who contributed what."""
+"""`fedmerit demo`: a small real federation, and who contributed what to it."""
 
+from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-import fedmerit
-from fedmerit.cli.output import console, print_json, print_table
-from fedmerit.rng import stream
-
-HONEST, RIDERS, NOISY = 12, 4, 4
-_PARAMETERS = 20_000
-_STEP = 0.002
+from fedmerit.cli.data import check_extra
+from fedmerit.cli.output import console, print_json, print_table, progress
+from fedmerit.types import RoundRecord
 
 
 def demo(
     seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("runs/demo.png"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, draw nothing.")] = False,
 ) -> None:
-    """Score one example round: honest clients, free riders and clients that add noise.
+    """Train a small federation in which 8 of 20 clients cheat, with FedAvg and with fedmerit.
 
     Example: fedmerit demo --seed 1
     """
-    updates, behaviours = example_round(seed)
-    result = fedmerit.score(updates, method="exact", rng=stream(seed, "demo", "score"))
-    weights = fedmerit.weights(result.scores)
-    rows = [
-        (client, behaviours[client], float(result.scores[client]), float(weights[client]))
-        for client in range(len(behaviours))
-    ]
-    if json:
-        print_json(
-            [dict(zip(("client", "behaviour", "score", "weight"), r, strict=True)) for r in rows]
-        )
+    check_extra()
+    from fedmerit.experiments.demo import CONFIG, LINES, draw_demo, run_demo
+    from fedmerit.experiments.spec import DEFAULT, Line
+
+    with progress() as bar:
+        task = bar.add_task("rounds", total=len(LINES) * CONFIG.rounds, status="")
+
+        def show(line: Line, record: RoundRecord) -> None:
+            status = f"{line.label}: accuracy {record.metrics['accuracy']:.3f}"
+            bar.update(task, advance=1, status=status)
+
+        result = run_demo(seed, show)
+    rows = result.clients()
+    accuracy = {line.label: result.accuracy(line)[-1] for line in LINES}
+    if as_json:
+        columns = ("client", "behaviour", "score", "weight", "reason")
+        clients = [dict(zip(columns, row, strict=True)) for row in rows]
+        print_json({"accuracy": accuracy, "clients": clients})
         return
-    print_table("Who contributed what", ("client", "behaviour", "score", "weight"), rows)
-    console.print(f"FedAvg would give every client the weight {1 / len(rows):.4f}.")
-
-
-def example_round(seed: int) -> tuple[np.ndarray, list[str]]:
-    """Make a round: each honest update is a shared direction plus what is particular to it."""
-    rng = stream(seed, "demo", "round")
-    clients = HONEST + RIDERS + NOISY
-    shared = rng.normal(size=_PARAMETERS)
-    updates = _STEP * (shared + rng.normal(size=(clients, _PARAMETERS)))
-    updates[HONEST : HONEST + RIDERS] = rng.normal(scale=0.01, size=(RIDERS, _PARAMETERS))
-    updates[HONEST + RIDERS :] += rng.normal(scale=0.01, size=(NOISY, _PARAMETERS))
-    behaviours = ["honest"] * HONEST + ["free rider"] * RIDERS + ["noisy"] * NOISY
-    return updates.astype(np.float32), behaviours
+    print_table(
+        f"Who contributed what, mean of {CONFIG.rounds} rounds ({DEFAULT.label})",
+        ("client", "behaviour", "score", "weight", "flagged as"),
+        rows,
+    )
+    for label, value in accuracy.items():
+        console.print(f"accuracy after {CONFIG.rounds} rounds, {label}: {value:.3f}")
+    draw_demo(result, out)
+    console.print(f"figure: {out}", soft_wrap=True)
+    console.print("next: fedmerit simulate --help, or score your own round (see README.md)")

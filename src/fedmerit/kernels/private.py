@@ -8,8 +8,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from fedmerit.kernels.products import inner_product
+
 _DEPENDENT = 1e-6
-_LANES = 64
 
 
 @njit(cache=True, parallel=True)
@@ -38,13 +39,11 @@ def private_parts(
         for i in range(updates.shape[0]):
             rest = _remainder(updates[i], members, basis)
             own = _remainder(previous[i], members, basis)
-            power, product, past = 0.0, 0.0, 0.0
+            power, past = inner_product(own, own), 0.0
             for n in range(members.shape[0]):
-                power += own[n] * own[n]
-                product += own[n] * rest[n]
                 past += np.float64(previous[i, members[n]]) ** 2
             # A previous report that was itself public leaves only rounding to regress on.
-            slope = product / power if power > 1e-10 * past else 0.0
+            slope = inner_product(own, rest) / power if power > 1e-10 * past else 0.0
             for n in range(members.shape[0]):
                 parts[i, members[n]] = np.float32(rest[n] - slope * own[n])
 
@@ -59,13 +58,11 @@ def _orthonormal(public: NDArray[np.floating], members: NDArray[np.int64]) -> ND
         row = basis[kept]
         for n in range(size):
             row[n] = 1.0 if r == 0 else public[r - 1, members[n]]
-        before = np.sqrt((row * row).sum())
+        before = np.sqrt(inner_product(row, row))
         for _ in range(2):  # once more for what rounding left behind
             for b in range(kept):
-                product = (row * basis[b]).sum()
-                for n in range(size):
-                    row[n] -= product * basis[b, n]
-        after = np.sqrt((row * row).sum())
+                row -= inner_product(row, basis[b]) * basis[b]
+        after = np.sqrt(inner_product(row, row))
         if after > _DEPENDENT * before:
             for n in range(size):
                 row[n] /= after
@@ -82,32 +79,5 @@ def _remainder(
     for n in range(size):
         rest[n] = values[members[n]]
     for b in range(basis.shape[0]):
-        product = (rest * basis[b]).sum()
-        for n in range(size):
-            rest[n] -= product * basis[b, n]
+        rest -= inner_product(rest, basis[b]) * basis[b]
     return rest
-
-
-@njit(cache=True, parallel=True)
-def inner_products(
-    rows: NDArray[np.floating], pairs: NDArray[np.int64], result: NDArray[np.float64]
-) -> None:
-    """Write the inner product of each pair of rows, summed in float64 in a fixed order."""
-    for pair in prange(pairs.shape[0]):
-        result[pair] = _inner_product(rows[pairs[pair, 0]], rows[pairs[pair, 1]])
-
-
-@njit(cache=True)
-def _inner_product(left: NDArray[np.floating], right: NDArray[np.floating]) -> float:
-    sums = np.zeros(_LANES)
-    whole = left.shape[0] // _LANES * _LANES
-    for begin in range(0, whole, _LANES):
-        a, b = left[begin : begin + _LANES], right[begin : begin + _LANES]
-        for lane in range(_LANES):
-            sums[lane] += np.float64(a[lane]) * np.float64(b[lane])
-    total = 0.0
-    for lane in range(_LANES):
-        total += sums[lane]
-    for p in range(whole, left.shape[0]):
-        total += np.float64(left[p]) * np.float64(right[p])
-    return total

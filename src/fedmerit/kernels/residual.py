@@ -11,8 +11,8 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
-_ITERATIONS = 20
-_FIT_SAMPLE = 512
+_ITERATIONS = 8
+_FIT_SAMPLE = 256
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
 
@@ -75,19 +75,20 @@ def _signs_of_row(
     sample = values[::stride].copy()
     coefficients = least_absolute(columns[:, ::stride].copy(), sample)
     middle = np.median(sample)
+    rest, magnitude = values.copy(), np.abs(values)
+    for r in range(columns.shape[0]):
+        column, coefficient = columns[r], coefficients[r]
+        for n in range(size):
+            term = coefficient * column[n]
+            rest[n] -= term
+            magnitude[n] += abs(term)
     for n in range(size):
-        fit, magnitude = 0.0, abs(values[n])
-        for r in range(columns.shape[0]):
-            term = coefficients[r] * columns[r, n]
-            fit += term
-            magnitude += abs(term)
-        rest = values[n] - fit
         deviations[1] += abs(values[n] - middle)
-        if abs(rest) <= precision * magnitude:
+        if abs(rest[n]) <= precision * magnitude[n]:
             signals[members[n]] = TIE
         else:
-            deviations[0] += abs(rest)
-            signals[members[n]] = POSITIVE if rest > 0.0 else NEGATIVE
+            deviations[0] += abs(rest[n])
+            signals[members[n]] = POSITIVE if rest[n] > 0.0 else NEGATIVE
 
 
 @njit(cache=True)
@@ -97,40 +98,43 @@ def least_absolute(
     """Fit `target` by the `columns`, (columns, n), by iteratively reweighted least squares."""
     known, size = columns.shape
     scales = np.empty(known)
-    scaled = np.empty((known, size))
+    rows = np.empty((size, known))
     for r in range(known):
         mean = np.abs(columns[r]).mean()
         scales[r] = mean if mean > 0.0 else 1.0
-        scaled[r] = columns[r] / scales[r]
+        for n in range(size):
+            rows[n, r] = columns[r, n] / scales[r]
     coefficients = np.zeros(known)
     weights = np.ones(size)
     floor = _RELATIVE_FLOOR * np.abs(target).mean()
     if floor == 0.0:
         return coefficients
     for _ in range(_ITERATIONS):
-        coefficients = _weighted_least_squares(scaled, target, weights)
+        coefficients = _weighted_least_squares(rows, target, weights)
         for n in range(size):
             fit = 0.0
             for r in range(known):
-                fit += coefficients[r] * scaled[r, n]
+                fit += coefficients[r] * rows[n, r]
             weights[n] = 1.0 / max(abs(target[n] - fit), floor)
     return coefficients / scales
 
 
 @njit(cache=True)
 def _weighted_least_squares(
-    columns: NDArray[np.float64], target: NDArray[np.float64], weights: NDArray[np.float64]
+    rows: NDArray[np.float64], target: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Solve the normal equations by Cholesky's factorisation; dependent columns get 0."""
-    size = columns.shape[0]
+    size = rows.shape[1]
     normal = np.zeros((size, size))
     right = np.zeros(size)
-    for a in range(size):
-        for n in range(target.shape[0]):
-            weighted = columns[a, n] * weights[n]
+    for n in range(rows.shape[0]):
+        row = rows[n]
+        for a in range(size):
+            weighted = weights[n] * row[a]
             right[a] += weighted * target[n]
-            for b in range(a + 1):
-                normal[a, b] += weighted * columns[b, n]
+            line = normal[a]
+            for b in range(size):
+                line[b] += weighted * row[b]
     for a in range(size):
         original = normal[a, a]
         for b in range(a + 1):

@@ -44,6 +44,13 @@ class Cohort:
     typical: float
     reasons: tuple[str, ...]
 
+    @property
+    def evidence(self) -> NDArray[np.float64]:
+        """Agreement relative to the typical, within [0, 1]; 1 for all where there is no cohort."""
+        if self.typical <= 0.0:
+            return np.ones(len(self.agreement))
+        return np.clip(self.agreement / self.typical, 0.0, 1.0)
+
 
 def find_cohort(z: NDArray[np.float64]) -> Cohort:
     """Find the cohort from the pairwise z of a round.

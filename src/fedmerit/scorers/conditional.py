@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedmerit.kernels.residual import POSITIVE, residual_signs
 from fedmerit.scorers.agreement import score_groups
+from fedmerit.scorers.cohort import find_cohort
 from fedmerit.scorers.evidence import agreeing_z, discoveries
 from fedmerit.scorers.pairs import (
     check_enough_parameters,
@@ -89,6 +90,7 @@ class ConditionalPCA:
             flagged=flagged,
             reasons=reasons,
             eligible=~flagged,
+            evidence=find_cohort(pairs.z).evidence,
             epsilon=pairs.epsilon,
             explained=explained,
         )

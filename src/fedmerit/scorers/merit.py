@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.kernels.private import inner_products, private_parts
+from fedmerit.kernels.private import private_parts
+from fedmerit.kernels.products import inner_products
 from fedmerit.scorers.cohort import find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
+from fedmerit.scorers.sampling import DEFAULT_SAMPLE, sample_parameters
 from fedmerit.scorers.strata import assign_strata, group_by
 from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
+from fedmerit.validation import check_count
 
 # Updates longer than this many median norms count as if they had that norm.
 _NORM_CAP = 2.0
@@ -35,7 +38,7 @@ _ROUNDING = 3e-6
 _REVERSED = -0.5
 # In an undecided round a client is paid if it has shown this share of the cohort's trust.
 _LEAST_TRUST = 0.1
-_CLEAR_DIRECTION = 0.1
+_CLEAR_DIRECTION = 0.3
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,24 @@ class Merit:
     ----------
     gate
         The scorer that decides who has shown private work.
+    sample
+        How many parameters are looked at, drawn anew after the updates are in; ``None`` for all.
+        Cosines then carry an error of about ``1 / sqrt(sample)``.
     """
 
     gate: ConditionalPCA = field(default_factory=ConditionalPCA)
+    sample: int | None = DEFAULT_SAMPLE
+
+    def __post_init__(self) -> None:
+        if self.sample is not None:
+            check_count("sample", self.sample, least=1)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; needs float updates."""
         if isinstance(inputs.updates, Signals):
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
+        inputs = sample_parameters(inputs, self.sample, rng)
+        assert not isinstance(inputs.updates, Signals)
         evidence = self.gate.score(inputs, rng)
         private = gram(_private_parts(inputs, self.gate.strata))
         whole = gram(inputs.updates)
@@ -89,7 +102,8 @@ class Merit:
             p_values=evidence.p_values.copy(),
             flagged=np.array([bool(text) for text in reasons]),
             reasons=reasons,
-            eligible=passed & (scores > 0),
+            eligible=passed & ~reversed_,
+            evidence=cohort.evidence,
             explained=evidence.explained.copy(),
             work=work,
         )

@@ -36,13 +36,16 @@ def weights(scores: ArrayLike, alpha: float = PAPER_ALPHA) -> NDArray[np.float64
 
 
 def gated_weights(result: Contributions, alpha: float = PAPER_ALPHA) -> NDArray[np.float64]:
-    """Return softmax weights over the eligible clients; a client without evidence gets exactly 0.
+    """Return softmax weights times the squared evidence; without evidence a client gets exactly 0.
 
-    In a round in which nobody is eligible there is nothing to choose by, and all weights are equal.
+    Evidence is how far a client agrees with the cohort relative to what is typical there: a client
+    that drowns its update in noise keeps some, and is weighed by the square of it. In a round in
+    which nobody is eligible there is nothing to choose by, and all weights are equal.
     """
     soft = weights(result.scores, alpha)
-    gated = np.where(result.eligible, soft, 0.0)
-    if not result.eligible.any():
+    gated = np.where(result.eligible, soft * result.evidence**2, 0.0)
+    total = gated.sum()
+    if total == 0.0:
         return np.full(len(soft), 1 / len(soft))
-    total: NDArray[np.float64] = gated / gated.sum()
-    return total
+    scaled: NDArray[np.float64] = gated / total
+    return scaled

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+import fedmerit
+from fedmerit.errors import SettingError
+from fedmerit.scorers.sampling import sample_parameters
+from fedmerit.validation import check_round
+from tests.rounds import public_round
+
+
+def test_a_sample_keeps_the_same_parameters_of_everything(rng):
+    marks = np.arange(30_000.0)
+    layers = np.repeat([0, 1], [29_000, 1_000])
+    inputs = check_round(np.tile(marks, (3, 1)), marks, layers, np.tile(marks, (3, 1)))
+    sampled = sample_parameters(inputs, 10_000, rng)
+    kept = sampled.updates[0].astype(int)
+    assert (np.diff(kept) > 0).all()
+    assert (sampled.updates == kept).all()
+    assert (sampled.public[0] == kept).all()
+    assert (sampled.previous == kept).all()
+    assert (sampled.layers == layers[kept]).all()
+    assert (sampled.layers == 1).sum() == 1_000  # a small layer is kept whole
+    assert (sampled.layers == 0).sum() == pytest.approx(29_000 / 3, rel=0.05)
+
+
+def test_small_rounds_and_no_size_are_left_alone(rng):
+    inputs = check_round(np.ones((2, 100)))
+    assert sample_parameters(inputs, 100, rng) is inputs
+    assert sample_parameters(inputs, None, rng) is inputs
+
+
+def test_merit_of_a_sample_is_close_to_merit_of_all():
+    world = public_round(clients=6, parameters=40_000)
+    updates = world.with_riders(world.last_update)
+    whole = fedmerit.score(updates, public=world.public, sample=None, rng=0)
+    part = fedmerit.score(updates, public=world.public, sample=10_000, rng=0)
+    assert part.scores == pytest.approx(whole.scores, abs=0.05)
+    assert part.flagged.tolist() == whole.flagged.tolist()
+
+
+def test_bad_size_is_refused():
+    with pytest.raises(SettingError, match="sample must be at least 1, got 0"):
+        fedmerit.Merit(sample=0)
