@@ -19,7 +19,7 @@ from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
 from fedmerit.simulation.config import Partition
 
-SEEDS, ROUNDS, AUDITED = (0, 1, 2), (1, 5, 10), 2
+SEEDS, ROUNDS, AUDITED = (0, 1, 2), (1, 5, 10), 3
 RULE = PositiveShare(budget=100_000)
 TRUTH = "truth"
 PARTITIONS = {

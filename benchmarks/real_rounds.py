@@ -17,7 +17,7 @@ METHODS = ("exact", "conditional", "merit")
 
 @dataclass(frozen=True)
 class _KeepingGate(ConditionalPCA):
-    """Keeps its result: merit computes the conditional score anyway, and it is the slow part."""
+    """Keeps its result: merit scores the round conditionally anyway, on a sample of parameters."""
 
     kept: list[Contributions] = field(default_factory=list)
 
