@@ -1,21 +1,14 @@
-"""Lies that pay on MNIST: ``python -m benchmarks.mnist_lies`` writes docs/results/mnist-lies.md.
-
-The audit's whole catalogue of lies about a float update, tried on updates of real federations under
-scores with a certificate and without. Needs ``fedmerit data fetch mnist``.
-"""
+"""The audit's whole catalogue of lies about a float update, tried on updates that were trained."""
 
 import math
-from collections import defaultdict
 
 import numpy as np
 
-from benchmarks.real_rounds import METHODS, RealRound, real_rounds
+from benchmarks.real_rounds import METHODS, ROUNDS, SEEDS, RealRound
 from benchmarks.timing import ROOT
 from fedmerit.incentive.lies import update_lies
 from fedmerit.rng import stream
-from fedmerit.simulation.config import Partition
 
-SEEDS, ROUNDS = (0, 1, 2), (1, 5, 10)
 WORTH_NAMING = 0.05
 TARGET = ROOT / "docs" / "results" / "mnist-lies.md"
 
@@ -39,21 +32,13 @@ def add_gains(found: Gains, taken: RealRound, client: int) -> None:
             found[method, lie.kind, text].append(float(gain))
 
 
-def collect() -> Gains:
-    found: Gains = defaultdict(list)
-    for taken in real_rounds(Partition("dirichlet", alpha=1.0), SEEDS, ROUNDS):
-        (client,) = taken.audited(1)
-        add_gains(found, taken, client)
-    return found
-
-
-def main() -> None:
-    found = collect()
+def write(found: Gains) -> None:
+    """Write the page."""
     means = {lie: float(np.mean(gains)) for lie, gains in found.items()}
     lines = [
         "# Lies that pay on MNIST",
         "",
-        "Written by `python -m benchmarks.mnist_lies` (after `fedmerit data fetch mnist`). MLP "
+        "Written by `python -m benchmarks.mnist_rewards` (after `fedmerit data fetch mnist`). MLP "
         "784-200-10, 100",
         "users, 20 a round, classes per client from a Dirichlet distribution with alpha 1; seeds "
         f"{', '.join(map(str, SEEDS))}, rounds",
@@ -93,7 +78,3 @@ def row(lie: tuple[str, str, str], found: Gains) -> str:
     error = float(np.std(gains, ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
     method, kind, text = lie
     return f"| {method} | {kind} | {text} | {len(gains)} | {gains.mean():+.1%} ± {error:.1%} |"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""What honesty pays on MNIST: ``python -m benchmarks.mnist_rewards`` writes the table.
+"""What honesty and lies pay on MNIST: ``python -m benchmarks.mnist_rewards`` writes two pages.
 
 A federation as in the paper trains; in some of its rounds, one client after the other is made to
 send something else, the others staying honest, and the round is scored and paid again. Needs
@@ -6,12 +6,14 @@ send something else, the others staying honest, and the round is scored and paid
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.real_rounds import METHODS, RealRound, real_rounds
+from benchmarks import mnist_lies
+from benchmarks.real_rounds import METHODS, ROUNDS, SEEDS, RealRound, real_rounds
 from benchmarks.recipes import privacy_noise, uninformed
 from benchmarks.timing import ROOT
 from fedmerit.incentive.paying import pay_round
@@ -19,13 +21,14 @@ from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
 from fedmerit.simulation.config import Partition
 
-SEEDS, ROUNDS, AUDITED = (0, 1, 2), (1, 5, 10), 3
+AUDITED = 2  # clients in each round
 RULE = PositiveShare(budget=100_000)
 TRUTH = "truth"
 PARTITIONS = {
     "as in the paper, two label-sorted shards per client": Partition("shards"),
     "classes per client from a Dirichlet distribution, alpha 1": Partition("dirichlet", alpha=1.0),
 }
+SEARCHED = "dirichlet"  # with label-sorted shards, merit has no honest score to compare a lie with
 TARGET = ROOT / "docs" / "results" / "mnist-rewards.md"
 
 
@@ -39,8 +42,10 @@ class Case:
     reward: int
 
 
-def cases(partition: Partition) -> Iterator[Case]:
-    for taken in real_rounds(partition, SEEDS, ROUNDS):
+def cases(partition: Partition, gains: mnist_lies.Gains) -> Iterator[Case]:
+    for taken in real_rounds(partition):
+        if partition.kind == SEARCHED:
+            mnist_lies.add_gains(gains, taken, taken.audited(AUDITED)[0])
         for client in taken.audited(AUDITED):
             own, place = taken.inputs.updates[client], (taken.seed, taken.number, client)
             reports = {TRUTH: own}
@@ -116,14 +121,19 @@ def main() -> None:
         "client earns by",
         "the truth in the same round. *Better*: in how many cases the lie earned more. Reports "
         "made from the",
-        "last global update do not exist in round 1.",
+        "last global update do not exist in round 1. `conditional` is computed on the sample of "
+        "parameters",
+        "that `merit` looks at. The second way to split the data was added after a first look, "
+        "because `merit`",
+        "pays hardly anybody under the first.",
     ]
+    gains: mnist_lies.Gains = defaultdict(list)
     for text, partition in PARTITIONS.items():
-        found = list(cases(partition))
+        found = list(cases(partition, gains))
         lines += ["", f"## Data: {text}", "", *table(found), ""]
         lines += ["Where the truth is not best on average:", "", *exceptions(found)]
-    TARGET.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    print("\n".join(lines))
+        TARGET.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    mnist_lies.write(gains)
 
 
 def listed(values: tuple[int, ...]) -> str:

@@ -13,6 +13,7 @@ from fedmerit.simulation.observe import observe_rounds
 from fedmerit.types import Contributions, RoundInputs
 
 METHODS = ("exact", "conditional", "merit")
+SEEDS, ROUNDS = (0, 1, 2), (1, 5)
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,12 @@ class RealRound:
         return stream(self.seed, self.number, "scoring")
 
 
-def real_rounds(
-    partition: Partition, seeds: tuple[int, ...], rounds: tuple[int, ...]
-) -> Iterator[RealRound]:
+def real_rounds(partition: Partition) -> Iterator[RealRound]:
     """Train the paper's federation on MNIST and yield some of its rounds."""
     dataset = load("mnist")
-    for seed in seeds:
+    for seed in SEEDS:
         # Aggregated by size, so that all scores are tried on the same updates.
         config = FederationConfig(seed=seed, partition=partition, weighting="size")
-        for number, inputs in zip(rounds, observe_rounds(config, dataset, rounds), strict=True):
+        for number, inputs in zip(ROUNDS, observe_rounds(config, dataset, ROUNDS), strict=True):
             yield RealRound(seed, number, inputs)
             print(f"{partition.kind}: seed {seed}, round {number} done", flush=True)
