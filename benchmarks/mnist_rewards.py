@@ -21,7 +21,7 @@ from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
 from fedmerit.simulation.config import Partition
 
-AUDITED = 3  # clients in each round
+AUDITED = 2  # clients in each round
 RULE = PositiveShare(budget=100_000)
 TRUTH = "truth"
 PARTITIONS = {
