@@ -72,7 +72,8 @@ def table(found: list[Case]) -> list[str]:
     lines = [f"| report | cases |{header}", f"|---|---:|{'---:|' * 3 * len(METHODS)}"]
     for report in reports:
         places = [p for m, r, p in amounts if (m, r) == (METHODS[0], report)]
-        row = f"| {report} | {len(places)} |"
+        cell = report.replace("|", "\\|")
+        row = f"| {cell} | {len(places)} |"
         for method in METHODS:
             paid = np.array([amounts[method, report, place] for place in places], dtype=float)
             truth = np.array([amounts[method, TRUTH, place] for place in places], dtype=float)
