@@ -20,23 +20,7 @@ from fedmerit.behaviours import (
 )
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.rng import stream
-
-SIZE = 20_000
-
-
-def view_of(behaviour: Behaviour, client: int = 0) -> ClientView:
-    rng = stream(1, "client", client)
-    return ClientView(
-        round=3,
-        client=client,
-        global_model=stream(1, "model").standard_normal(SIZE, dtype=np.float32),
-        global_updates=(),
-        update_norms=(),
-        honest_update=np.linspace(-1, 1, SIZE, dtype=np.float32) if behaviour.trains else None,
-        num_examples=600,
-        rng=rng,
-        group_rng=stream(1, "group"),
-    )
+from tests.behaviours.views import SIZE, view_of
 
 
 @pytest.mark.parametrize("kind", BEHAVIOURS.values(), ids=BEHAVIOURS)

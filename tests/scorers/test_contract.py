@@ -11,6 +11,9 @@ from tests.conftest import example_round
 
 pytestmark = pytest.mark.kernel
 every_scorer = pytest.mark.parametrize("method", sorted(SCORERS))
+# Scores of others: they draw nothing, and do not take off what chance would give.
+BASELINES = ["cosine", "foolsgold", "krum", "norm", "reputation"]
+OURS = sorted(set(SCORERS) - set(BASELINES))
 
 
 @every_scorer
@@ -40,12 +43,19 @@ def test_same_seed_same_bits_and_inputs_untouched(method):
     assert (updates == before).all()
 
 
-@every_scorer
+@pytest.mark.parametrize("method", OURS)
 def test_no_rng_means_fresh_dice(method):
     updates = example_round(clients=3)
     first, second = (fedmerit.score(updates, method=method) for _ in range(2))
     drawn = [result.scores.tobytes() + result.z.tobytes() for result in (first, second)]
     assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize("method", BASELINES)
+def test_baselines_draw_nothing(method):
+    updates = example_round(clients=3)
+    first, second = (fedmerit.score(updates, method=method) for _ in range(2))
+    assert first.scores.tobytes() == second.scores.tobytes()
 
 
 @every_scorer
@@ -62,7 +72,7 @@ def test_no_rng_means_fresh_dice(method):
 def test_degenerate_rounds_are_scored(method, updates):
     result = fedmerit.score(updates, method=method, rng=0)
     assert np.isfinite(result.scores).all()
-    if len(np.unique(updates)) == 1:
+    if len(np.unique(updates)) == 1 and method in OURS:
         assert (result.scores == 0).all()  # no spread, no agreement beyond chance
 
 
@@ -85,17 +95,18 @@ def test_scoring_signals_equals_scoring_the_floats_behind_them(method):
     ).all()
 
 
-def test_merit_needs_floats_and_says_so():
+@pytest.mark.parametrize("method", ["merit", *BASELINES])
+def test_scores_of_direction_and_length_need_floats_and_say_so(method):
     signals = QuantileBins().quantise(example_round(), np.random.default_rng(0))
-    with pytest.raises(UpdatesError, match="merit needs float updates, got signals"):
-        fedmerit.score(signals, method="merit")
+    with pytest.raises(UpdatesError, match=f"{method} needs float updates, got signals"):
+        fedmerit.score(signals, method=method)
 
 
 @every_scorer
 def test_explains_itself(method):
     text = fedmerit.score(example_round(), method=method, rng=0).explain(0)
     assert text.startswith("client 0: score ")
-    assert "peers" in text
+    assert ("peers" in text) == (method != "norm")  # a norm is nobody else's business
 
 
 @pytest.mark.parametrize("method", ["exact", "pca"])
@@ -168,6 +179,8 @@ def test_each_level_needs_a_parameter_in_each_half(method, least):
         ({"method": "conditional", "strata": 0}, "strata must be at least 1, got 0"),
         ({"method": "conditional", "fdr": 1}, "fdr must be less than 1, got 1"),
         ({"method": "conditional", "explained": 2}, "explained must be at most 1, got 2"),
+        ({"method": "foolsgold", "confidence": 0}, "confidence must be greater than 0, got 0"),
+        ({"method": "krum", "byzantine": 4}, "byzantine must be at most 3, got 4"),
         ({"method": 5}, "method must be a name or a Scorer, got 5"),
     ],
 )

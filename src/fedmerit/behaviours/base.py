@@ -34,8 +34,13 @@ class ClientView:
         Norms of all public updates so far, oldest first.
     honest_update : (d,) float32 or None
         What local training gave; None for behaviours that do not train.
+    group_update : (d,) float32 or None
+        What local training gave the first of the round's clients with this behaviour; None unless
+        the behaviour `shares` it.
     num_examples : int
         Size of the client's own data.
+    participants : int
+        How many clients take part in the round, which the server announces.
     rng : Generator
         The client's own stream of this round.
     group_rng : Generator
@@ -48,7 +53,9 @@ class ClientView:
     global_updates: tuple[Vector, ...]
     update_norms: tuple[float, ...]
     honest_update: Vector | None
+    group_update: Vector | None
     num_examples: int
+    participants: int
     rng: np.random.Generator
     group_rng: np.random.Generator
 
@@ -58,6 +65,11 @@ class ClientView:
         if self.honest_update is None:
             raise RuntimeError(f"client {self.client} did not train, so it has no honest update")
         return self.honest_update
+
+    @property
+    def last_update(self) -> Vector:
+        """The last global update, g; zeros in round 1, when there is none."""
+        return self.global_updates[0] if self.global_updates else np.zeros_like(self.global_model)
 
 
 @dataclass(frozen=True)
@@ -73,11 +85,13 @@ class Behaviour(ABC):
     """One way to take part. Subclasses are frozen dataclasses whose fields are their settings.
 
     ``trains`` says whether the client pays for local training; without it ``honest_update`` is
-    None. A behaviour that cheats with its data overrides `local_data` and reports honestly.
+    None. ``shares`` says whether clients of this behaviour show each other what training gave. A
+    behaviour that cheats with its data overrides `local_data` and reports honestly.
     """
 
     name: ClassVar[str]
     trains: ClassVar[bool] = True
+    shares: ClassVar[bool] = False
 
     def local_data(self, data: LocalData, rng: np.random.Generator) -> LocalData:
         """Return the data to train on; `rng` yields the same in every round."""

@@ -1,17 +1,85 @@
-"""Behaviours by name. A new one is a file of its own and a line here."""
+"""Behaviours by name. A new one is a file of its own and a line here.
+
+==================  ==============================================================  ========
+name                what the server receives (g: the last global update)            trains
+==================  ==============================================================  ========
+``adaptive``        g plus noise of a different size per parameter                  no
+``advanced-delta``  g plus noise                                                    no
+``advanced-rider``  g scaled, plus noise on some parameters                         no
+``boost``           an honest update times 100                                      yes
+``colluders``       one random vector for all of them                               no
+``copies``          one member's honest update for all of them                      yes
+``disguised``       noise that shrinks over the rounds                              no
+``fake-data``       what training on invented samples gave                          yes
+``honest``          the truth                                                       yes
+``inflated-size``   an honest update, too large a claim of samples                  yes
+``informed``        a forecast of the next update from all earlier ones             no
+``label-flip``      what training on wrong labels gave                              yes
+``lazy``            g plus what training on a few samples gave                      yes
+``noise``           an honest update plus noise                                     yes
+``random-model``    Gaussian noise minus the global model                           no
+``random-update``   Gaussian noise                                                  no
+``sign-flip``       an honest update times -1                                       yes
+``sign-mimic``      random signs times the size of g                                no
+``stale``           g                                                               no
+``uniform-model``   uniform noise minus the global model                            no
+``zero``            zeros                                                           no
+==================  ==============================================================  ========
+
+Settings follow the name, in the order of the fields: ``advanced-delta:0.01``.
+"""
 
 from dataclasses import fields
 
+from fedmerit.behaviours.adaptive import Adaptive
+from fedmerit.behaviours.advanced_delta import AdvancedDelta
+from fedmerit.behaviours.advanced_rider import AdvancedRider
 from fedmerit.behaviours.base import Behaviour
+from fedmerit.behaviours.boost import Boost
+from fedmerit.behaviours.colluders import Colluders
+from fedmerit.behaviours.copies import Copies
+from fedmerit.behaviours.disguised import Disguised
+from fedmerit.behaviours.fake_data import FakeData
 from fedmerit.behaviours.honest import Honest
 from fedmerit.behaviours.inflated_size import InflatedSize
+from fedmerit.behaviours.informed import Informed
+from fedmerit.behaviours.label_flip import LabelFlip
+from fedmerit.behaviours.lazy import Lazy
 from fedmerit.behaviours.noise import Noise
 from fedmerit.behaviours.random_model import RandomModel
 from fedmerit.behaviours.random_update import RandomUpdate
+from fedmerit.behaviours.sign_flip import SignFlip
+from fedmerit.behaviours.sign_mimic import SignMimic
+from fedmerit.behaviours.stale import Stale
+from fedmerit.behaviours.uniform_model import UniformModel
+from fedmerit.behaviours.zero import Zero
 from fedmerit.errors import SettingError, UnknownNameError
 
 BEHAVIOURS: dict[str, type[Behaviour]] = {
-    kind.name: kind for kind in (Honest, InflatedSize, Noise, RandomModel, RandomUpdate)
+    kind.name: kind
+    for kind in (
+        Adaptive,
+        AdvancedDelta,
+        AdvancedRider,
+        Boost,
+        Colluders,
+        Copies,
+        Disguised,
+        FakeData,
+        Honest,
+        InflatedSize,
+        Informed,
+        LabelFlip,
+        Lazy,
+        Noise,
+        RandomModel,
+        RandomUpdate,
+        SignFlip,
+        SignMimic,
+        Stale,
+        UniformModel,
+        Zero,
+    )
 }
 
 

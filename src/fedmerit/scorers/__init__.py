@@ -1,5 +1,12 @@
 """Scorers: from a round's updates to what each client contributed."""
 
+from fedmerit.scorers.baselines import (
+    CosineToMean,
+    FoolsGold,
+    KrumScore,
+    Reputation,
+    UpdateNorm,
+)
 from fedmerit.scorers.ca import CorrelatedAgreement
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.exact import ExactPCA
@@ -8,19 +15,36 @@ from fedmerit.scorers.merit import Merit
 from fedmerit.scorers.published import PublishedPCA
 from fedmerit.scorers.registry import SCORERS, make_scorer, score
 from fedmerit.scorers.sample_size import required_parameters
+from fedmerit.scorers.shapley import (
+    exact_shapley,
+    gtg_shapley,
+    individual,
+    leave_one_out,
+    truncated_shapley,
+)
 from fedmerit.scorers.weighting import gated_weights, weights
 
 __all__ = [
     "SCORERS",
     "ConditionalPCA",
     "CorrelatedAgreement",
+    "CosineToMean",
     "ExactPCA",
+    "FoolsGold",
+    "KrumScore",
     "Merit",
     "PublishedPCA",
+    "Reputation",
     "RoundHistory",
+    "UpdateNorm",
+    "exact_shapley",
     "gated_weights",
+    "gtg_shapley",
+    "individual",
+    "leave_one_out",
     "make_scorer",
     "required_parameters",
     "score",
+    "truncated_shapley",
     "weights",
 ]

@@ -1,4 +1,22 @@
-"""Scorers by name, and the one function most people need."""
+"""Scorers by name, and the one function most people need.
+
+===============  ================================================================================
+name             what is scored
+===============  ================================================================================
+``ca``           correlated agreement, one score matrix for all pairs (published)
+``conditional``  agreement given public information: evidence of private work
+``cosine``       baseline: cosine with the mean update (CGSV)
+``exact``        pairwise correlated agreement in expectation
+``foolsgold``    baseline: being unlike everybody else (FoolsGold, one round)
+``krum``         baseline: minus the distance to the nearest others (Krum)
+``merit``        the default: evidence of private work, times its amount, times its orientation
+``norm``         baseline: length of the update
+``pca``          pairwise correlated agreement with its dice (published)
+``reputation``   baseline: share of all agreement with the reputable so far (after RFFL)
+===============  ================================================================================
+
+Scores that need a utility, such as Shapley values of accuracy, are functions in `shapley`.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -8,6 +26,13 @@ from numpy.typing import ArrayLike
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.quantisers import make_quantiser
 from fedmerit.rng import RandomSource, as_generator
+from fedmerit.scorers.baselines import (
+    CosineToMean,
+    FoolsGold,
+    KrumScore,
+    Reputation,
+    UpdateNorm,
+)
 from fedmerit.scorers.ca import CorrelatedAgreement
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.exact import ExactPCA
@@ -19,9 +44,14 @@ from fedmerit.validation import check_round
 SCORERS: dict[str, Callable[..., Scorer]] = {
     "ca": CorrelatedAgreement,
     "conditional": ConditionalPCA,
+    "cosine": CosineToMean,
     "exact": ExactPCA,
+    "foolsgold": FoolsGold,
+    "krum": KrumScore,
     "merit": Merit,
+    "norm": UpdateNorm,
     "pca": PublishedPCA,
+    "reputation": Reputation,
 }
 
 
@@ -63,7 +93,8 @@ def score(
         One update (local model minus global model, flattened) per client.
     method : str or Scorer
         ``"merit"`` (default), ``"conditional"`` (evidence of private work), ``"exact"``, ``"pca"``
-        (as published), ``"ca"``, or a scorer of your own.
+        (as published), ``"ca"``, a baseline (``"cosine"``, ``"foolsgold"``, ``"krum"``,
+        ``"norm"``, ``"reputation"``), or a scorer of your own.
     public : (d,) or (r, d) array, optional
         What every client knows: the last global update, the current global model, ...
     layers : (d,) integers, optional

@@ -1,7 +1,7 @@
 """The round loop's body: from one state of a federation to the next."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,7 +129,7 @@ class Federation:
         with clock.phase("training"):
             honest = self._train(clients, number, state.model)
         with clock.phase("reports"):
-            reports = {c: self._report(c, number, state, honest.get(c)) for c in clients}
+            reports = {c: self._report(c, number, state, clients, honest) for c in clients}
         used = [c for c in clients if np.isfinite(reports[c].update).all()]
         rejected = tuple(
             Rejection(str(c), "the update is not finite") for c in clients if c not in used
@@ -175,9 +175,15 @@ class Federation:
         return behaviour.local_data(data, stream(self.config.seed, "client", client, "data"))
 
     def _report(
-        self, client: int, number: int, state: FederationState, honest: Vector | None
+        self,
+        client: int,
+        number: int,
+        state: FederationState,
+        clients: Sequence[int],
+        honest: Mapping[int, Vector],
     ) -> Report:
         behaviour, seed = self.behaviours[client], self.config.seed
+        first = next(c for c in clients if self.behaviours[c] == behaviour)
         return behaviour.report(
             ClientView(
                 round=number,
@@ -185,8 +191,10 @@ class Federation:
                 global_model=state.model,
                 global_updates=state.history.updates,
                 update_norms=state.norms,
-                honest_update=honest,
+                honest_update=honest.get(client),
+                group_update=honest.get(first) if behaviour.shares else None,
                 num_examples=len(self.parts[client]),
+                participants=len(clients),
                 rng=stream(seed, "round", number, "client", client, "report"),
                 group_rng=stream(seed, "round", number, "group", behaviour.label),
             )

@@ -1,0 +1,9 @@
+"""Data-free scores that others use, on the same interface: what to compare with."""
+
+from fedmerit.scorers.baselines.cosine import CosineToMean
+from fedmerit.scorers.baselines.foolsgold import FoolsGold
+from fedmerit.scorers.baselines.krum import KrumScore
+from fedmerit.scorers.baselines.norm import UpdateNorm
+from fedmerit.scorers.baselines.reputation import Reputation
+
+__all__ = ["CosineToMean", "FoolsGold", "KrumScore", "Reputation", "UpdateNorm"]

@@ -1,0 +1,38 @@
+"""Cosines from inner products, and other things the baselines are made of."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.errors import UpdatesError
+from fedmerit.types import FloatArray, RoundInputs, Signals
+
+Matrix = NDArray[np.float64]
+
+
+def float_updates(inputs: RoundInputs, method: str) -> FloatArray:
+    """Return the updates, which must be floats: levels have no length and no direction."""
+    if isinstance(inputs.updates, Signals):
+        raise UpdatesError(f"{method} needs float updates, got signals; use method='exact'")
+    return inputs.updates
+
+
+def cosines(products: Matrix) -> Matrix:
+    """Cosines of all pairs from their inner products; 0 where a vector is zero."""
+    norms = np.sqrt(np.diagonal(products))
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    result: Matrix = products * np.outer(inverse, inverse)
+    return result
+
+
+def cosines_to_mean(products: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cosine of every row with the weighted sum of the rows; 0 where either is zero."""
+    along = products @ weights
+    norms = np.sqrt(np.diagonal(products) * max(float(weights @ along), 0.0))
+    return np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
+
+
+def off_diagonal(matrix: Matrix) -> Matrix:
+    """Copy with NaN on the diagonal: nobody is compared with itself."""
+    result = matrix.copy()
+    np.fill_diagonal(result, np.nan)
+    return result
