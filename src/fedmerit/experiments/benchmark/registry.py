@@ -1,0 +1,16 @@
+"""Benchmarks by name."""
+
+from typing import Any
+
+from fedmerit.errors import UnknownNameError
+from fedmerit.experiments.benchmark.base import Benchmark
+from fedmerit.experiments.benchmark.contribution import Contribution
+
+BENCHMARKS: dict[str, type[Benchmark[Any]]] = {kind.name: kind for kind in (Contribution,)}
+
+
+def find_benchmark(name: str) -> Benchmark[Any]:
+    """Return the benchmark called `name`."""
+    if name not in BENCHMARKS:
+        raise UnknownNameError.of("benchmark", name, BENCHMARKS)
+    return BENCHMARKS[name]()
