@@ -14,7 +14,11 @@ from fedmerit.validation import check_count
 
 def benchmark(
     name: Annotated[
-        str, typer.Argument(help="contribution: do scores rank clients by what they brought?")
+        str,
+        typer.Argument(
+            help="contribution (do scores rank clients by what they brought?) or null (how often "
+            "are clients without work accepted?)."
+        ),
     ],
     out: Annotated[
         Path, typer.Option(help="Folder for the table (CSV), the page (Markdown) and the picture.")

@@ -1,4 +1,4 @@
-"""Does a score rank clients by what they contributed, and what does little work earn?
+"""Whether a score ranks clients by what they contributed, and what it pays for little work.
 
 Eight clients train an MLP; the server takes the plain mean of their updates, so that every score
 sees the same rounds. Visitors are scored one at a time as a ninth client and are not aggregated.

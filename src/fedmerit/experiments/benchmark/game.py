@@ -43,11 +43,13 @@ class PerceptronGame:
             hidden = np.tensordot(shares, own, axes=1)
             logits = np.maximum(hidden, 0, out=hidden) @ last + last_bias
             hits += (logits.argmax(axis=2) == y[part]).sum(axis=1)
-        self._worth = dict(zip(sets, (hits / len(y)).tolist(), strict=True))
+        self._worth: dict[tuple[int, ...], float] = dict(
+            zip(sets, (hits / len(y)).tolist(), strict=True)
+        )
 
     def __call__(self, chosen: tuple[int, ...]) -> float:
         """Return the accuracy with the mean update of `chosen`, clients in ascending order."""
-        return self._worth[chosen]
+        return float(self._worth[chosen])
 
 
 def _shares(clients: int) -> tuple[list[tuple[int, ...]], NDArray[np.float32]]:

@@ -34,3 +34,26 @@ class ContributionRow:
     lazy: float
     replayer: float
     clients: str
+
+
+@dataclass(frozen=True)
+class NullRow:
+    """How often one rule was wrong about clients without private work.
+
+    Attributes
+    ----------
+    scorer, kind, rule : str
+        The score, how null reports were made, and what was decided about them.
+    level : float
+        The rate that the rule promises.
+    rejections, trials : int
+        False acceptances, and how many there could have been.
+    """
+
+    seed: int
+    scorer: str
+    kind: str
+    rule: str
+    level: float
+    rejections: int
+    trials: int
