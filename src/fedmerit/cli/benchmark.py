@@ -16,8 +16,8 @@ def benchmark(
     name: Annotated[
         str,
         typer.Argument(
-            help="contribution (do scores rank clients by what they brought?) or null (how often "
-            "are clients without work accepted?)."
+            help="attacks (what does every behaviour earn?), contribution (do scores rank clients "
+            "by what they brought?) or null (how often are clients without work accepted?)."
         ),
     ],
     out: Annotated[

@@ -3,11 +3,14 @@
 from typing import Any
 
 from fedmerit.errors import UnknownNameError
+from fedmerit.experiments.benchmark.attacks import Attacks
 from fedmerit.experiments.benchmark.base import Benchmark
 from fedmerit.experiments.benchmark.contribution import Contribution
 from fedmerit.experiments.benchmark.null import Null
 
-BENCHMARKS: dict[str, type[Benchmark[Any]]] = {kind.name: kind for kind in (Contribution, Null)}
+BENCHMARKS: dict[str, type[Benchmark[Any]]] = {
+    kind.name: kind for kind in (Attacks, Contribution, Null)
+}
 
 
 def find_benchmark(name: str) -> Benchmark[Any]:

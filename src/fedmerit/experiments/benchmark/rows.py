@@ -57,3 +57,49 @@ class NullRow:
     level: float
     rejections: int
     trials: int
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """One behaviour as one scorer sees it, from the third round on.
+
+    Attributes
+    ----------
+    partition, behaviour, scorer : str
+    rides : bool
+        Whether the behaviour takes part without training: a free rider.
+    auc : float
+        Chance that an honest client's mean score exceeds a dishonest one's.
+    weight, reward : float
+        Mean aggregation weight, and mean pay (the positive part of the score of an eligible
+        client), of a dishonest client relative to an honest one.
+    honest_paid : float
+        Share of honest clients that are paid at all.
+    flagged, honest_flagged : float
+        Share of dishonest and of honest reports flagged in their round; NaN for a scorer that does
+        not flag.
+    watched, honest_watched : float
+        Share of dishonest and of honest clients flagged over rounds by the end.
+    flagged_after : float
+        Rounds until a dishonest client is flagged over rounds, median; NaN if never.
+    accuracy, fedavg : float
+        Test accuracy after the last round of the run with the default score and weights, and of the
+        same federation with plain averaging.
+    """
+
+    partition: str
+    behaviour: str
+    seed: int
+    scorer: str
+    rides: bool
+    auc: float
+    weight: float
+    reward: float
+    honest_paid: float
+    flagged: float
+    honest_flagged: float
+    watched: float
+    honest_watched: float
+    flagged_after: float
+    accuracy: float
+    fedavg: float
