@@ -17,7 +17,8 @@ def benchmark(
         str,
         typer.Argument(
             help="attacks (what does every behaviour earn?), contribution (do scores rank clients "
-            "by what they brought?) or null (how often are clients without work accepted?)."
+            "by what they brought?), free-riders (TU Wien's detection benchmark) or null (how "
+            "often are clients without work accepted?)."
         ),
     ],
     out: Annotated[

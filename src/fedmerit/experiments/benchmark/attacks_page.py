@@ -14,15 +14,16 @@ LEAST_AUC, MOST_REWARD = 0.99, 0.05
 
 _SETTINGS = """\
 30 % of the clients behave as named, everyone takes part in every round. The data are cut into 100
-parts, of which as many are used as there are clients: *shards*, the paper's 200 label-sorted shards,
-two each, or *dirichlet*, proportions of every label drawn with alpha 1. An MLP with 200 hidden units
-and dropout 0.5, SGD as in the paper, 2 local epochs. A full run has 20 clients and 10 rounds,
-`--quick` 10 clients and 6 rounds. The default (merit, gated
-weights, norm bound) aggregates; all scorers see the same reports. From the third round on: *AUC* is
-the chance that an honest client's mean score exceeds a dishonest one's; *weight* and *reward* (the
-positive part of the score) are those of a dishonest client relative to an honest one; where no
-honest client is paid (*honest paid* is 0) there is no such ratio. *Flagged*
-counts reports flagged in their round, *watched* clients flagged by evidence over rounds. Scores of
+parts, of which as many are used as there are clients: *shards*, the paper's 200 label-sorted
+shards, two each, or *dirichlet*, proportions of every label drawn with alpha 1. An MLP with 200
+hidden units and dropout 0.5, SGD as in the paper, 2 local epochs. A full run has 20 clients and 10
+rounds, `--quick` 10 clients and 6 rounds. The default (merit, gated weights, norm bound)
+aggregates; all scorers see the same reports. From the third round on: *AUC* is the chance that an
+honest client's mean score exceeds a dishonest one's; *weight* and *reward* (the positive part of
+the score) are those of a dishonest client relative to an honest one; where no honest client is paid
+(*honest paid* is 0) there is no such ratio. *Flagged* counts reports flagged in their round,
+*watched* clients flagged by evidence over rounds. *Accuracy* is that of the default after the last
+round, *fedavg* that of plain averaging; the row *honest* is the clean federation. Scores of
 krum are never positive, so they pay nobody."""
 
 
@@ -62,8 +63,8 @@ def _tables(rows: Rows, partition: str) -> list[Table]:
     rows = [row for row in rows if row.partition == partition]
     names = list(dict.fromkeys(row.behaviour for row in rows))
     scorers = ["merit", *dict.fromkeys(row.scorer for row in rows if row.scorer != "merit")]
-    told = ("auc", "weight", "reward", "honest_paid", "flagged", "watched", "flagged_after")
-    told += ("honest_flagged", "honest_watched", "accuracy", "fedavg")
+    caught = ("flagged", "watched", "flagged_after", "honest_flagged", "honest_watched")
+    told = ("auc", "weight", "reward", "honest_paid", *caught, "accuracy", "fedavg")
     dishonest = [name for name in names if name != "honest"]
     return [
         Table(

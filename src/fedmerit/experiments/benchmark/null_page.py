@@ -16,8 +16,8 @@ parameters, from every layer. Null reports have the marginals of the clients' ow
 *permuted* over all parameters, *permuted in layers*, or *drawn* independently with replacement;
 *replay + noise* is the last global update with Gaussian noise of 0.3 of its spread. The layer and
 the last update are public, so the second and the last are null for `conditional` only; `exact` has
-no p-values, so only its pairs are looked at. In half of the scorings the first client
-is null and nine are real, in the other half all ten are null. Rules:
+no p-values, so only its pairs are looked at. Every round is scored twice: with one null client
+among nine real ones, and with ten null ones. Rules:
 
 - *pair*: z of a pair above the normal quantile;
 - *client*: the p-value of a client by the agreement of a fifth of its peers;

@@ -6,10 +6,11 @@ from fedmerit.errors import UnknownNameError
 from fedmerit.experiments.benchmark.attacks import Attacks
 from fedmerit.experiments.benchmark.base import Benchmark
 from fedmerit.experiments.benchmark.contribution import Contribution
+from fedmerit.experiments.benchmark.free_riders import FreeRiders
 from fedmerit.experiments.benchmark.null import Null
 
 BENCHMARKS: dict[str, type[Benchmark[Any]]] = {
-    kind.name: kind for kind in (Attacks, Contribution, Null)
+    kind.name: kind for kind in (Attacks, Contribution, FreeRiders, Null)
 }
 
 

@@ -103,3 +103,35 @@ class AttackRow:
     flagged_after: float
     accuracy: float
     fedavg: float
+
+
+@dataclass(frozen=True)
+class FreeRiderRow:
+    """One run of one cell of the free-rider benchmark.
+
+    Attributes
+    ----------
+    clients, riders, rounds : int
+    attack : str
+        What the riders do; "none" in a clean run.
+    seed : int
+    detector : str
+        "round" flags whoever was flagged in any round, "watch" by evidence gathered over rounds.
+    precision, recall : float
+        Of the flagged clients against the riders; NaN where nobody was flagged or rides.
+    false_alarms : int
+        Honest clients flagged.
+    accuracy : float
+        Test accuracy after the last round.
+    """
+
+    clients: int
+    attack: str
+    riders: int
+    seed: int
+    detector: str
+    rounds: int
+    precision: float
+    recall: float
+    false_alarms: int
+    accuracy: float
