@@ -48,7 +48,7 @@ class Settings:
 
 
 FULL = Settings()
-QUICK = Settings(clients=(10,), rounds=5, shares=(0.3,), share=0.1)
+QUICK = Settings(clients=(10,), rounds=5, share=0.1)
 
 
 class FreeRiders(Benchmark[FreeRiderRow]):

@@ -15,7 +15,7 @@ _SETTINGS = """\
 LeNet-5 on MNIST, Dirichlet partition with alpha 1, 80 % of each part trains, batches of 32, Adam
 with learning rate 0.001, one local epoch, everyone in every round; a client flagged once stays
 flagged. A full run has 20 rounds, 10 and 100 clients, 10, 30 and 70 % riders, four attacks and
-clean runs, three seeds; `--quick` has 5 rounds, 10 clients, 30 % riders and a tenth of the data, so
+clean runs, three seeds; `--quick` has 5 rounds, 10 clients and a tenth of the data, one seed, so
 its figures are not those of the benchmark. *round*: flagged by the default score in any round.
 *watch*: flagged by evidence gathered over rounds, at a false discovery rate of 1 %. Clients are
 weighed by the default (merit, gated)."""

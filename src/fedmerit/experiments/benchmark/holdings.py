@@ -38,13 +38,15 @@ class _Deck:
 
     def __init__(self, dataset: Dataset, rng: np.random.Generator) -> None:
         self._x, self._y = dataset.train_x, dataset.train_y
-        self._left = rng.permutation(len(self._y))
+        self._rng, self._left = rng, rng.permutation(len(self._y))
 
     def deal(self, count: int, labels: NDArray[np.int64] | None = None) -> LocalData:
-        fits = np.ones(len(self._left), bool)
+        places = np.arange(len(self._left))
         if labels is not None:
+            # From anywhere: the top of the deck lacks the labels that were dealt before.
             fits = np.isin(self._y[self._left], labels)
-        places = np.flatnonzero(fits)[:count]
+            places = self._rng.permutation(np.flatnonzero(fits))
+        places = places[:count]
         if len(places) < count:
             raise DataError(f"a client needs {count} samples, only {len(places)} are left")
         taken = self._left[places]
