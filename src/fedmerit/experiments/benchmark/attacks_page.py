@@ -10,7 +10,7 @@ from fedmerit.experiments.benchmark.rows import AttackRow
 from fedmerit.experiments.benchmark.statistics import mean
 
 Rows = Sequence[AttackRow]
-LEAST_AUC, MOST_REWARD = 0.99, 0.05
+LEAST_AUC, MOST_REWARD, MOST_MOVED = 0.99, 0.05, 0.02
 
 _SETTINGS = """\
 30 % of the clients behave as named, everyone takes part in every round. The data are cut into 100
@@ -56,7 +56,16 @@ def _missed(rows: Rows, partition: str) -> str:
             told = "nobody paid" if reward != reward else f"reward {reward:.3f}"
             missed.append(f"{name} (AUC {auc:.3f}, {told})")
     met = len(riders) - len(missed)
-    return f"*{partition}*: {met} of {len(riders)} meet them. Missed: {', '.join(missed) or '-'}."
+    clean = _mean(rows, "honest", "merit", "accuracy")
+    moved = ", ".join(
+        f"{name} {_mean(rows, name, 'merit', 'accuracy') - clean:+.3f}"
+        for name in dict.fromkeys(row.behaviour for row in rows)
+        if name.startswith(("boost", "sign-flip"))
+    )
+    return (
+        f"*{partition}*: {met} of {len(riders)} meet them. Missed: {', '.join(missed) or '-'}. "
+        f"Accuracy against the clean run (goal: within {MOST_MOVED}): {moved}."
+    )
 
 
 def _tables(rows: Rows, partition: str) -> list[Table]:
