@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Behaviour, Honest
 from fedmerit.detection import Watch
@@ -106,16 +107,13 @@ def judge(results: Sequence[Contributions], bad: Sequence[bool], *, flags: bool)
     scores = np.mean([r.scores for r in counted], axis=0)
     pay = np.mean([np.where(r.eligible, np.maximum(r.scores, 0), 0) for r in counted], axis=0)
     share = np.mean([gated_weights(r) if flags else weights(r.scores) for r in counted], axis=0)
-    if not dishonest.any() or dishonest.all():
-        dishonest = np.zeros(len(scores), dtype=bool)
     auc = roc_auc(scores[~dishonest].tolist(), scores[dishonest].tolist())
     marked = np.mean([r.flagged for r in counted], axis=0)
     after = _rounds_until_flagged(results) if flags else [nan] * len(scores)
     caught = np.array([not np.isnan(value) for value in after], dtype=float)
     if not flags:
         marked, caught = np.full(len(scores), nan), np.full(len(scores), nan)
-    known = [value for value, is_bad in zip(after, dishonest, strict=True) if is_bad]
-    found = [value for value in known if value == value]
+    found = [value for value in np.array(after)[dishonest].tolist() if value == value]
     return Judgement(
         auc=auc,
         weight=_ratio(share, dishonest),
@@ -140,11 +138,8 @@ def _run(
         state, record = federation.step(state)
         accuracy = record.metrics["accuracy"]
         tick(f"{behaviour.label}, seed {config.seed}")
-    return accuracy, [not _is_honest(b) for b in federation.behaviours]
-
-
-def _is_honest(behaviour: Behaviour) -> bool:
-    return type(behaviour) is Honest
+    # Some behaviours are honest ones with other data, so by type.
+    return accuracy, [type(b) is not Honest for b in federation.behaviours]
 
 
 def _rounds_until_flagged(results: Sequence[Contributions]) -> list[float]:
@@ -160,7 +155,7 @@ def _rounds_until_flagged(results: Sequence[Contributions]) -> list[float]:
     return [first[name] for name in names]
 
 
-def _ratio(values: "np.ndarray[Any, np.dtype[np.float64]]", bad: Any) -> float:
+def _ratio(values: NDArray[np.float64], bad: NDArray[np.bool_]) -> float:
     if not bad.any():
         return nan
     honest = float(values[~bad].mean())
