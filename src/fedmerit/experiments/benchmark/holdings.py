@@ -44,14 +44,22 @@ class _Deck:
         places = np.arange(len(self._left))
         if labels is not None:
             # From anywhere: the top of the deck lacks the labels that were dealt before.
-            fits = np.isin(self._y[self._left], labels)
-            places = self._rng.permutation(np.flatnonzero(fits))
+            left = self._y[self._left]
+            fits = np.flatnonzero(np.isin(left, labels))
+            places = self._rng.permutation(fits)
+            # A small draw may miss a label by chance: again.
+            while count >= 2 * len(labels) and _kinds(left[places[:count]]) < _kinds(left[fits]):
+                places = self._rng.permutation(fits)
         places = places[:count]
         if len(places) < count:
             raise DataError(f"a client needs {count} samples, only {len(places)} are left")
         taken = self._left[places]
         self._left = np.delete(self._left, places)
         return LocalData(self._x[taken], self._y[taken].copy())
+
+
+def _kinds(labels: NDArray[np.int64]) -> int:
+    return len(np.unique(labels))
 
 
 def unit(dataset: Dataset) -> int:
