@@ -1,0 +1,112 @@
+"""What every benchmark is: rows from a seed, and a page and a picture from the rows."""
+
+import csv
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from math import isnan
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from fedmerit.errors import MissingExtraError
+from fedmerit.simulation.datasets import Dataset
+
+RowT = TypeVar("RowT")
+Tick = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table for people."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def markdown(self) -> str:
+        """Return the table as Markdown, floats with three decimals, NaN as a dash."""
+        lines = [
+            f"| {' | '.join(self.columns)} |",
+            "|" + "|".join(["---"] + ["---:"] * (len(self.columns) - 1)) + "|",
+            *(f"| {' | '.join(_cell(value) for value in row)} |" for row in self.rows),
+        ]
+        return "\n".join(lines)
+
+
+class Benchmark(ABC, Generic[RowT]):
+    """One question and how it is answered.
+
+    Attributes
+    ----------
+    name : str
+    first_seed, seeds : int
+        The seeds of a full run, fixed before anything was looked at.
+    datasets : tuple of str
+        What it can run on, the default first.
+    """
+
+    name: ClassVar[str]
+    first_seed: ClassVar[int]
+    seeds: ClassVar[int]
+    datasets: ClassVar[tuple[str, ...]] = ("mnist",)
+
+    @abstractmethod
+    def steps(self, quick: bool) -> int:
+        """Return how often `run` ticks for one seed."""
+
+    @abstractmethod
+    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[RowT]:
+        """Run one seed; `tick` is told how far it is."""
+
+    @abstractmethod
+    def tables(self, rows: Sequence[RowT]) -> list[Table]:
+        """Summarise the rows of all seeds."""
+
+    @abstractmethod
+    def page(self, rows: Sequence[RowT]) -> str:
+        """Describe settings and results in Markdown, without title and command."""
+
+    @abstractmethod
+    def draw(self, rows: Sequence[RowT], figure: Any) -> None:
+        """Draw the rows on an empty matplotlib figure."""
+
+
+def write(
+    benchmark: Benchmark[RowT], rows: Sequence[RowT], folder: Path, command: str
+) -> list[Path]:
+    """Write the rows as CSV, the page as Markdown and the picture as PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "png"))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([field.name for field in fields(rows[0])])  # type: ignore[arg-type]
+        for row in rows:
+            writer.writerow(_plain(v) for v in asdict(row).values())  # type: ignore[call-overload]
+    figure = _figure()
+    benchmark.draw(rows, figure)
+    figure.savefig(picture, dpi=150)
+    title = f"# Benchmark: {benchmark.name}"
+    told = f"Written by `{command}`; every row is in [{table.name}]({table.name})."
+    body = f"{title}\n\n{told}\n\n![{benchmark.name}]({picture.name})\n\n{benchmark.page(rows)}\n"
+    page.write_text(body, encoding="utf-8")
+    return [table, page, picture]
+
+
+def _figure() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise MissingExtraError("figures need matplotlib: pip install 'fedmerit[report]'") from None
+    return Figure(figsize=(9.0, 4.2), layout="constrained")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return "" if isnan(value) else f"{value:.6g}"
+    return value
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "-" if isnan(value) else f"{value:.3f}"
+    return str(value)

@@ -1,0 +1,187 @@
+"""Whether a score ranks clients by what they contributed, and what it pays for little work.
+
+Eight clients train an MLP; the server takes the plain mean of their updates, so that every score
+sees the same rounds. Visitors are scored one at a time as a ninth client and are not aggregated.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.behaviours import LocalData
+from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
+from fedmerit.experiments.benchmark.contribution_page import draw, page, tables
+from fedmerit.experiments.benchmark.game import PerceptronGame
+from fedmerit.experiments.benchmark.holdings import SETUPS
+from fedmerit.experiments.benchmark.rows import ContributionRow
+from fedmerit.experiments.benchmark.statistics import spearman
+from fedmerit.rng import stream
+from fedmerit.scorers import (
+    SCORERS,
+    RoundHistory,
+    exact_shapley,
+    individual,
+    leave_one_out,
+    make_scorer,
+)
+from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.local import train_together
+from fedmerit.simulation.models import build_model
+from fedmerit.simulation.network import Network, Vector
+from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.types import freeze
+
+ROUNDS, QUICK_ROUNDS = 10, 3
+TEST_SAMPLES = 2_000
+TRAINING = LocalTraining(epochs=2)
+HIDDEN = 200
+# Scorers that also score the visitors; each visitor costs a scoring of its own.
+PAYING = ("cosine", "exact", "merit")
+WITH_TEST_DATA = {
+    "shapley": exact_shapley,
+    "individual": individual,
+    "leave-one-out": leave_one_out,
+}
+_MEMORY = 20  # clients whose previous reports merit remembers
+Values = NDArray[np.float64]
+
+
+class Contribution(Benchmark[ContributionRow]):
+    """Rank correlation with the true order and with exact Shapley values of accuracy."""
+
+    name = "contribution"
+    first_seed, seeds = 300, 10
+    datasets = ("mnist", "digits")
+
+    def steps(self, quick: bool) -> int:
+        """Return the rounds of one seed."""
+        return len(SETUPS) * (QUICK_ROUNDS if quick else ROUNDS)
+
+    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[ContributionRow]:
+        """Run every set-up once."""
+        rows = []
+        for setup in SETUPS:
+            run = _Run(setup, seed, dataset)
+            for _ in range(QUICK_ROUNDS if quick else ROUNDS):
+                run.step()
+                tick(f"{setup}, seed {seed}")
+            rows.extend(run.rows())
+        return rows
+
+    def tables(self, rows: Sequence[ContributionRow]) -> list[Table]:
+        """Return the mean over seeds, with spread."""
+        return tables(rows)
+
+    def page(self, rows: Sequence[ContributionRow]) -> str:
+        """Describe settings and results."""
+        return page(rows)
+
+    def draw(self, rows: Sequence[ContributionRow], figure: Any) -> None:
+        """Draw rank correlations by scorer and set-up."""
+        draw(rows, figure)
+
+
+@dataclass
+class _Account:
+    """One scorer's memory of one composition of the round, and the scores it has given."""
+
+    history: RoundHistory
+    scores: list[Values] = field(default_factory=list)
+
+
+class _Run:
+    """One federation in one set-up, scored in every way."""
+
+    def __init__(self, setup: str, seed: int, dataset: Dataset) -> None:
+        self._setup, self._seed, self._dataset = setup, seed, dataset
+        self._holdings = SETUPS[setup](dataset, stream(seed, setup, "data"))
+        shape = dataset.train_x.shape[1:]
+        module = build_model(
+            "mlp", shape, dataset.classes, stream(seed, "model"), hidden=HIDDEN, dropout=0.0
+        )
+        self._network = Network(module, shape)
+        self._model = freeze(self._network.flatten())
+        self._last = np.zeros_like(self._model)
+        self._round = 0
+        visitors = () if setup == "rare class" else ("small", "lazy", "replayer")
+        self._accounts = {
+            (name, visitor): _Account(
+                RoundHistory(remembered=_MEMORY if name == "merit" else 0).published(self._model)
+            )
+            for name in SCORERS
+            for visitor in ("", *(visitors if name in PAYING else ()))
+        }
+        self._worth = {name: np.zeros(len(self._holdings.clients)) for name in WITH_TEST_DATA}
+        count = min(TEST_SAMPLES, len(dataset.test_y))
+        chosen = stream(seed, "test").permutation(len(dataset.test_y))[:count]
+        self._test = dataset.test_x[chosen], dataset.test_y[chosen]
+
+    def step(self) -> None:
+        """Run and score the next round."""
+        self._round += 1
+        held = [*self._holdings.clients, self._holdings.few]
+        jobs = [self._job(client, data) for client, data in enumerate(held)]
+        trained = train_together(
+            self._network, self._model, jobs, TRAINING, TRAINING.rate(self._round)
+        )
+        updates, few = trained[:-1], trained[-1]
+        noise = stream(self._seed, self._setup, self._round, "replayer")
+        blur = noise.standard_normal(few.size, dtype=np.float32) * (0.1 * self._last.std())
+        visitors = {"": None, "small": few, "lazy": self._last + few, "replayer": self._last + blur}
+        for (name, visitor), account in self._accounts.items():
+            self._score(name, account, updates, visitors[visitor])
+        game = PerceptronGame(self._network, self._model, updates, *self._test)
+        for name, value in WITH_TEST_DATA.items():
+            self._worth[name] += value(game, len(updates))
+        change = updates.mean(axis=0)
+        self._last, self._model = change, freeze(self._model + change)
+        for account in self._accounts.values():
+            account.history = account.history.published(self._model)
+
+    def rows(self) -> list[ContributionRow]:
+        """Summarise the rounds so far."""
+        paid = {key: np.mean(a.scores, axis=0) for key, a in self._accounts.items()}
+        scores = {name: paid[name, ""] for name in SCORERS} | self._worth
+        return [
+            ContributionRow(
+                setup=self._setup,
+                seed=self._seed,
+                scorer=name,
+                rounds=self._round,
+                truth=spearman(values, self._holdings.truth),
+                shapley=spearman(values, self._worth["shapley"]),
+                last=float(values[-1] / values[:-1].mean()),
+                **{
+                    visitor: _relative(paid.get((name, visitor)))
+                    for visitor in ("small", "lazy", "replayer")
+                },
+                clients=" ".join(f"{value:.5g}" for value in values),
+            )
+            for name, values in scores.items()
+        ]
+
+    def _job(self, client: int, data: LocalData) -> TrainingJob:
+        name = (self._setup, "round", self._round, "client", client)
+        return TrainingJob(
+            data, stream(self._seed, *name, "batches"), stream(self._seed, *name, "dropout")
+        )
+
+    def _score(
+        self, name: str, account: _Account, updates: NDArray[np.float32], visitor: Vector | None
+    ) -> None:
+        reports = updates if visitor is None else np.vstack([updates, visitor])
+        names = [str(client) for client in range(len(reports))]
+        inputs = account.history.inputs(names, reports, self._network.layers)
+        rng = stream(self._seed, self._setup, self._round, "scoring")
+        result = make_scorer(name).score(inputs, rng)
+        account.scores.append(result.scores)
+        account.history = account.history.remembering(names, reports, result)
+
+
+def _relative(values: Values | None) -> float:
+    """Return what the last client, a visitor, got relative to the mean of the others."""
+    return nan if values is None else float(values[-1] / values[:-1].mean())

@@ -1,0 +1,33 @@
+"""`fedmerit benchmark`, as a user types it."""
+
+import json
+
+from typer.testing import CliRunner
+
+from fedmerit.cli.app import app
+from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.experiments.benchmark import null
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["benchmark", *arguments])
+
+
+def test_a_benchmark_writes_table_page_and_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(null, "QUICK_NULL_ROUNDS", 4)
+    options = ("--quick", "--dataset", "digits", "--out", str(tmp_path), "--json")
+    result = call("null", *options)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert {row["kind"] for row in rows} == set(null.KINDS)
+    assert (tmp_path / "null.csv").read_text().count("\n") == len(rows) + 1
+    assert "fedmerit benchmark null --dataset digits" in (tmp_path / "null.md").read_text()
+    assert (tmp_path / "null.png").read_bytes().startswith(b"\x89PNG")
+    assert call("null", *options).stdout == result.stdout
+
+
+def test_unknown_names_are_refused():
+    unknown = call("speed").exception
+    assert isinstance(unknown, UnknownNameError)
+    assert "contribution" in str(unknown)
+    assert isinstance(call("free-riders", "--dataset", "digits").exception, SettingError)
