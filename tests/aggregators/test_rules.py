@@ -198,3 +198,33 @@ def test_krum_needs_three_clients():
 def test_bad_updates_are_refused(updates):
     with pytest.raises(UpdatesError, match="updates must"):
         fedmerit.aggregate(updates)
+
+
+def test_norm_bound_shrinks_the_long_and_leaves_the_others(rng):
+    updates = rng.normal(size=(5, 50))
+    updates /= np.linalg.norm(updates, axis=1, keepdims=True)
+    updates[0] *= 100
+    alone = fedmerit.aggregate(updates, [1, 0, 0, 0, 0], norm_bound=2.0)
+    assert np.linalg.norm(alone) == pytest.approx(100)  # it is its own median
+    bounded = fedmerit.aggregate(updates, [1, 1, 1, 1, 1], norm_bound=2.0)
+    by_hand = np.concatenate([updates[:1] / 50, updates[1:]]).mean(axis=0)
+    assert bounded == pytest.approx(by_hand)
+    untouched = fedmerit.aggregate(updates[1:], norm_bound=2.0)
+    assert untouched == pytest.approx(updates[1:].mean(axis=0))
+
+
+def test_empty_reports_do_not_set_the_norm(rng):
+    """Where most reports are zero or have no weight, the others keep their length."""
+    updates = np.zeros((5, 20))
+    updates[0], updates[1] = rng.normal(size=(2, 20))
+    assert fedmerit.aggregate(updates, norm_bound=2.0) == pytest.approx(updates.mean(axis=0))
+    updates[2:] = 1e-9
+    kept = fedmerit.aggregate(updates, [1, 1, 0, 0, 0], norm_bound=2.0)
+    assert kept == pytest.approx(updates[:2].mean(axis=0))
+    assert (fedmerit.aggregate(np.zeros((3, 4)), norm_bound=2.0) == 0).all()
+
+
+@pytest.mark.parametrize("bound", [0, -1, float("nan")])
+def test_bad_norm_bound_is_refused(bound):
+    with pytest.raises(SettingError, match="norm_bound must be"):
+        fedmerit.aggregate(np.ones((3, 4)), norm_bound=bound)

@@ -43,8 +43,9 @@ def aggregate(
         ``"mean"``, ``"median"``, ``"geometric-median"``; and, without weights, ``"trimmed-mean"``
         (`trim`), ``"krum"`` (`byzantine`), ``"multi-krum"`` (`byzantine`, `keep`).
     norm_bound : float, optional
-        Updates longer than this many median norms are shrunk to that length first. Scores that look
-        at order only do not see scale, and one client must not take over a mean by it.
+        Updates longer than this many median norms (of those with weight) are shrunk to that length
+        first. Scores that look at order only do not see scale, and one client must not take over a
+        mean by it.
 
     Returns
     -------
@@ -63,11 +64,13 @@ def aggregate(
     unknown = sorted(set(settings) - set(accepted))
     if unknown:
         raise SettingError(f"rule {rule!r} does not take {', '.join(unknown)}")
-    matrix = check_matrix(updates)
-    if norm_bound is not None:
-        matrix = rules.bound_norms(matrix, check_number("norm_bound", norm_bound, above=0))
-    if weights is None:
-        return combine(matrix, **settings)
-    if "weights" not in accepted:
+    if weights is not None and "weights" not in accepted:
         raise WeightsError(f"rule {rule!r} does not use weights; leave them out")
-    return combine(matrix, weights=check_weights(weights, matrix.shape[0]), **settings)
+    matrix = check_matrix(updates)
+    shares = None if weights is None else check_weights(weights, matrix.shape[0])
+    if norm_bound is not None:
+        bound = check_number("norm_bound", norm_bound, above=0)
+        matrix = rules.bound_norms(matrix, bound, shares)
+    if shares is None:
+        return combine(matrix, **settings)
+    return combine(matrix, weights=shares, **settings)

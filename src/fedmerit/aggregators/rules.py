@@ -123,12 +123,21 @@ def geometric_median(updates: FloatArray, weights: NDArray[np.float64] | None = 
     return point.astype(updates.dtype)
 
 
-def bound_norms(updates: FloatArray, bound: float) -> FloatArray:
-    """Shrink updates that are longer than `bound` median norms to that length."""
+def bound_norms(
+    updates: FloatArray, bound: float, weights: NDArray[np.float64] | None = None
+) -> FloatArray:
+    """Shrink updates that are longer than `bound` median norms to that length.
+
+    The median is over the updates that count: those with weight, and not zero. Otherwise a majority
+    of empty reports would shrink everybody's to nothing.
+    """
     squared = np.empty(updates.shape[0])
     squared_distances_to(updates, np.zeros(updates.shape[1]), squared)
     norms = np.sqrt(squared)
-    limit = bound * float(np.median(norms))
+    counted = norms > 0 if weights is None else (norms > 0) & (weights > 0)
+    if not counted.any():
+        return updates
+    limit = bound * float(np.median(norms[counted]))
     if norms.max() <= limit:
         return updates
     scales = np.minimum(1.0, limit / np.maximum(norms, np.finfo(np.float64).tiny))
