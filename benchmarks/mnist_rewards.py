@@ -125,8 +125,8 @@ def main() -> None:
         "last global update do not exist in round 1. `conditional` is computed on the sample of "
         "parameters",
         "that `merit` looks at. The second way to split the data was added after a first look, "
-        "because `merit`",
-        "pays hardly anybody under the first.",
+        "because an earlier",
+        "form of `merit` paid hardly anybody under the first.",
     ]
     gains: mnist_lies.Gains = defaultdict(list)
     for text, partition in PARTITIONS.items():
