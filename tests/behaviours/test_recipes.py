@@ -170,18 +170,27 @@ def test_informed_learns_a_rule_from_the_past_and_hides_it_from_linear_regressio
     seen = tuple(v.astype(np.float32) for v in (last, older, oldest))
     view = view_of(Informed())
     view = type(view)(**{**vars(view), "global_updates": seen})
-    report = Informed(size=2.0, replay=0.0).report(view).update.astype(float)
+    report = Informed(size=2.0, replay=0.0, own=0.0).report(view).update.astype(float)
     assert np.linalg.norm(report) == pytest.approx(2 * np.linalg.norm(last), rel=1e-4)
     assert np.corrcoef(report, hidden)[0, 1] > 0.5
     for public in (*seen, view.global_model):
         assert abs(np.corrcoef(report, public)[0, 1]) < 1e-3
-    mixed = Informed(size=2.0, replay=1.5).report(view).update
+    mixed = Informed(size=2.0, replay=1.5, own=0.0).report(view).update
     np.testing.assert_allclose(mixed, report + 1.5 * last, atol=1e-6)
+    blurred = Informed(size=2.0, replay=0.0, own=0.5).report(view).update - report
+    assert np.linalg.norm(blurred) == pytest.approx(np.linalg.norm(last), rel=0.03)
 
 
 def test_informed_replays_until_it_has_something_to_learn_from():
     for rounds in (1, 2):
         np.testing.assert_array_equal(reported(Informed(), rounds=rounds), history(rounds)[0])
+
+
+def test_informed_survives_a_federation_that_stands_still():
+    view = view_of(Informed())
+    still = np.zeros(SIZE, np.float32)
+    view = type(view)(**{**vars(view), "global_updates": (still,) * 3, "global_model": still})
+    assert not Informed().report(view).update.any()
 
 
 @pytest.mark.parametrize("kind", REPLAYS, ids=lambda kind: kind.name)

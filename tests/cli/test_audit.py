@@ -43,7 +43,7 @@ def test_any_scorer_can_be_audited() -> None:
     data = json.loads(call(*QUICK, "--method", "exact", "--json"))
     assert data["theorem_epsilon"] is None
     kinds = {lie["kind"] for lie in data["clients"][0]["lies"]}
-    assert kinds == {"merging", "noise", "public", "scale", "uninformed"}
+    assert kinds == {"merging", "noise", "peer", "public", "scale", "uninformed"}
     assert "none" in call(*QUICK, "--method", "exact")
     with pytest.raises(UnknownNameError):
         call(*QUICK, "--method", "exakt")

@@ -10,10 +10,12 @@ from torch import nn
 from fedmerit import CpSGD, ExactPCA, QuantileBins, aggregate
 from fedmerit.behaviours import Assignment, Behaviour, ClientView, Honest, Report
 from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
 from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.federation import Federation
+from fedmerit.simulation.results import client_rows, round_row
 from fedmerit.simulation.run import run
 from fedmerit.simulation.training import LocalTraining
 
@@ -183,6 +185,16 @@ def test_an_update_that_is_not_finite_is_rejected_and_the_rest_goes_on(digits):
     (record,) = records_of(some, digits)
     assert [len(record.clients), len(record.rejected)] == [8, 2]
     assert record.rejected[0].reason == "the update is not finite"
+    assert {client.reward for client in record.clients} == {None}
+
+    paying = replace(some, reward=PositiveShare(budget=1000, excluded_pay=10))
+    (paid,) = records_of(paying, digits)
+    assert sum(client.reward for client in paid.clients) == 1000
+    assert [(c.client, c.reward, c.reason) for c in paid.clients[8:]] == [
+        (r.client, 10, "rejected: the update is not finite") for r in record.rejected
+    ]
+    assert client_rows(paid) == client_rows(record)
+    assert round_row(paid) == round_row(record)
     everyone = replace(some, behaviours=Assignment(((1.0, Broken()),)))
     federation = Federation(everyone, digits)
     after, record = federation.step(federation.start())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.behaviours.base import Behaviour, ClientView, Report
+from fedmerit.behaviours.base import Behaviour, ClientView, Report, gaussian
 from fedmerit.validation import check_number
 
 Matrix = NDArray[np.float64]
@@ -22,9 +22,9 @@ _RIDGE = 1e-3
 class Informed(Behaviour):
     """Report g plus the part of a forecast of the next global update that is not linear in public.
 
-    The rule is fitted by ridge regression of g on functions of the two global updates and the model
-    before it. With fewer than three global updates to learn from (rounds 1 to 3), g alone is
-    reported; zeros in round 1.
+    The rule is fitted by ridge regression of every known global update on functions of the two
+    before it and of the model they led to. With fewer than three global updates there is nothing
+    to learn from (rounds 1 to 3), and g alone is reported; zeros in round 1.
 
     Parameters
     ----------
@@ -33,39 +33,48 @@ class Informed(Behaviour):
         their mean, and scores that follow size can be had by length.
     replay : float
         How much of g is added, so that the report points where the federation goes.
+    own : float
+        Norm of noise relative to that of the forecast part: riders who all forecast the same would
+        be seen to be copies.
     """
 
     name = "informed"
     trains = False
     size: float = 6.0
     replay: float = 1.0
+    own: float = 0.25
 
     def __post_init__(self) -> None:
         check_number("size", self.size, least=0)
         check_number("replay", self.replay)
+        check_number("own", self.own, least=0)
 
     def report(self, view: ClientView) -> Report:
         """Report the forecast."""
         report = view.last_update * np.float32(self.replay)
         if len(view.global_updates) > 2:
-            hidden = _forecast(view)
-            length = self.size * float(np.linalg.norm(view.last_update.astype(np.float64)))
-            report = report + hidden * (length / max(float(np.linalg.norm(hidden)), 1e-300))
+            hidden = self.size * _root_mean_square(view.last_update) * _unit(_forecast(view))
+            noise = gaussian(view.rng, hidden.size, self.own * _root_mean_square(hidden))
+            report = report + hidden + noise
         return Report(report.astype(np.float32), view.num_examples)
 
 
 def _forecast(view: ClientView) -> Matrix:
-    """Return what a rule that held a round ago predicts now, less what is linear in public."""
-    last, older, oldest = (update.astype(np.float64) for update in view.global_updates[:3])
+    """Return what a rule that held in the past predicts now, less what is linear in public."""
+    updates = [update.astype(np.float64) for update in view.global_updates]
     model = view.global_model.astype(np.float64)
-    before = _functions(older, oldest, model - last)
-    products = before @ before.T
-    ridge = _RIDGE * np.trace(products) / len(products) * np.eye(len(products))
-    rule = np.linalg.lstsq(products + ridge, before @ last, rcond=None)[0]
-    forecast: Matrix = rule @ _functions(last, older, model)
-    public = np.stack([last, older, oldest, model, np.ones_like(last)])
+    products, towards, then = np.zeros((1, 1)), np.zeros(1), model
+    for target, last, older in zip(updates, updates[1:], updates[2:], strict=False):
+        then = then - target
+        known = _functions(last, older, then)
+        products, towards = products + known @ known.T, towards + known @ _unit(target)
+    ridge = _RIDGE * np.mean(np.diagonal(products)) * np.eye(len(products))
+    rule = np.linalg.lstsq(products + ridge, towards, rcond=None)[0]
+    forecast: Matrix = rule @ _functions(updates[0], updates[1], model)
+    public = np.stack([*map(_unit, (*updates, model)), np.ones_like(model)])
     linear = np.linalg.lstsq(public @ public.T, public @ forecast, rcond=None)[0]
-    return forecast - linear @ public
+    hidden: Matrix = forecast - linear @ public
+    return hidden
 
 
 def _functions(last: Matrix, older: Matrix, model: Matrix) -> Matrix:
@@ -86,5 +95,9 @@ def _functions(last: Matrix, older: Matrix, model: Matrix) -> Matrix:
 
 
 def _unit(vector: Matrix) -> Matrix:
-    """Scale to a root mean square of 1."""
-    return vector / max(float(np.sqrt(np.square(vector).mean())), 1e-300)
+    """Scale to a root mean square of 1; zeros stay zeros."""
+    return vector / max(_root_mean_square(vector), 1e-300)
+
+
+def _root_mean_square(vector: NDArray[np.floating]) -> float:
+    return float(np.sqrt(np.square(vector, dtype=np.float64).mean()))

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import LedgerError, SettingError
-from fedmerit.ledger import Ledger
+from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.ledger.export import FORMATS, export, plain
 
 app = typer.Typer(help="The record of rounds, scores and payments.", no_args_is_help=True)
@@ -66,6 +66,25 @@ def show(
         [(shown(item.client), *tuple(asdict(item).values())[1:]) for item in clients],
     )  # fmt: skip
     console.print(f"Head: {head}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def keygen(
+    path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Make a key that signs ledgers, in a new file that only its owner may read.
+
+    Keep the file away from the ledger, and give the public key that is printed to whoever verifies.
+
+    Example: fedmerit ledger keygen operator.pem
+    """
+    key = SigningKey.generate()
+    key.save(path)
+    if json:
+        print_json({"public_key": key.public_key.hex()})
+    else:
+        console.print(f"Public key: {key.public_key.hex()}", highlight=False, soft_wrap=True)
 
 
 @app.command()

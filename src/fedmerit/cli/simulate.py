@@ -13,14 +13,16 @@ from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
 from fedmerit.cli.output import console, print_json, print_table, progress
+from fedmerit.cli.recording import parse_rule, recorder
 from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.incentive.rewards import RULES
+from fedmerit.ledger import RunRecorder
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
 from fedmerit.types import RoundRecord
 
 if TYPE_CHECKING:
-    from fedmerit.simulation.config import FederationConfig
-    from fedmerit.simulation.datasets import Dataset
+    from fedmerit.simulation.federation import Federation
 
 NO_SCORER = "none"
 UPLOADS = ("cpsgd", "float")
@@ -86,6 +88,19 @@ def simulate(
         Path | None, typer.Option(help="Folder for rounds.csv, clients.csv and the checkpoint.")
     ] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Record every round in this ledger; new or continued.")
+    ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            help="Pay every round: 'positive:budget=10000,minimum=100'. "
+            f"Rules: {_names(RULES)}; amounts in the smallest unit of money."
+        ),
+    ] = None,
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign the ledger with this key of 'fedmerit ledger keygen'.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Simulate a federation.
@@ -96,6 +111,7 @@ def simulate(
     check_extra()
     from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
     from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.federation import Federation
     from fedmerit.simulation.training import LocalTraining
 
     scorer = None
@@ -116,8 +132,13 @@ def simulate(
         alpha=alpha,
         rule=rule,
         norm_bound=norm_bound or None,
+        reward=None if reward is None else parse_rule(reward),
     )
-    _run(config, load(dataset, data_dir), out, resume=resume, as_json=as_json)
+    if resume and out is None:
+        raise SettingError("--resume needs the folder of the run, --out, got none")
+    federation = Federation(config, load(dataset, data_dir))
+    with recorder(federation, ledger, sign, resume=resume) as keep:
+        _run(federation, out, keep, resume=resume, as_json=as_json)
 
 
 def _upload(name: str, levels: int | None, clip: float) -> CpSGD | None:
@@ -127,30 +148,26 @@ def _upload(name: str, levels: int | None, clip: float) -> CpSGD | None:
 
 
 def _run(
-    config: "FederationConfig",
-    dataset: "Dataset",
+    federation: "Federation",
     out: Path | None,
+    keep: RunRecorder | None,
     *,
     resume: bool,
     as_json: bool,
 ) -> None:
-    from fedmerit.simulation.federation import Federation
     from fedmerit.simulation.results import ResultFiles
     from fedmerit.simulation.run import run
 
-    if resume and out is None:
-        raise SettingError("--resume needs the folder of the run, --out, got none")
-    federation = Federation(config, dataset)
     with tempfile.TemporaryDirectory(prefix="fedmerit-") as temporary:
         folder = Path(temporary) if out is None else out
         with progress() as bar:
-            task = bar.add_task("round", total=config.rounds, status="")
+            task = bar.add_task("round", total=federation.config.rounds, status="")
 
             def show(record: RoundRecord) -> None:
                 status = f"accuracy {record.metrics['accuracy']:.4f}"
                 bar.update(task, completed=record.round, status=status)
 
-            run(federation, folder=folder, resume=resume, on_round=show)
+            run(federation, folder=folder, resume=resume, on_round=show, keep=keep)
         rounds, clients = ResultFiles(folder).read()
     _print(rounds, clients, as_json=as_json)
     if out is not None and not as_json:

@@ -175,6 +175,9 @@ def audit_updates(
 ) -> tuple[ClientAudit, ...]:
     """Try lies about float updates on any scorer; there is no certificate, so `epsilon` is NaN.
 
+    Lies of the kind "peer" use other clients' reports, which none should see: they show what
+    collusion or a leak would be worth.
+
     `score` maps (k, d) updates to k scores. Let it use the same random numbers in every call, or
     the noise of the scorer drowns the gain.
     """
@@ -190,9 +193,8 @@ def audit_updates(
             reported[client] = report
             return float(score(reported)[client])
 
-        lies = _try(
-            update_lies(matrix[client], public), judge, float(truth[client]), settings, generator
-        )
+        candidates = update_lies(matrix[client], public, np.delete(matrix, client, axis=0))
+        lies = _try(candidates, judge, float(truth[client]), settings, generator)
         found.append(ClientAudit(client, float(truth[client]), float("nan"), tuple(lies)))
     return tuple(found)
 

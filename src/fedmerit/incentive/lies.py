@@ -20,6 +20,8 @@ Random = np.random.Generator
 NOISE_SHARES = (0.05, 0.2, 0.5)
 NOISE_SCALES = (0.1, 0.3, 1.0, 3.0)
 MIXES = (-1.0, -0.3, 0.3, 1.0)
+FACTORS = (-1.0, 0.1, 0.5, 2.0, 10.0)
+POWERS = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,22 @@ def signal_lies(own: Levels, levels: int, public: Levels | None = None) -> Itera
             yield Candidate("public", text, partial(_mixed, truth, row, share))
 
 
-def update_lies(own: FloatArray, public: FloatArray | None = None) -> Iterator[Candidate]:
-    """Yield lies about the float update `own`, (d,); `public` are known vectors, (r, d)."""
+def update_lies(
+    own: FloatArray, public: FloatArray | None = None, peers: FloatArray | None = None
+) -> Iterator[Candidate]:
+    """Yield lies about the float update `own`, (d,).
+
+    `public` are vectors that every client knows, (r, d); `peers` are reports of other clients,
+    (m, d), which this one has got hold of.
+    """
+    yield from _own_lies(own)
+    for index, row in enumerate(() if public is None else public):
+        yield from _public_lies(own, row, index)
+    if peers is not None and len(peers):
+        yield from _peer_lies(own, peers)
+
+
+def _own_lies(own: FloatArray) -> Iterator[Candidate]:
     size, spread = own.size, float(np.std(own))
     for scale in NOISE_SCALES:
         text = f"noise of {scale:g} standard deviations"
@@ -78,23 +94,47 @@ def update_lies(own: FloatArray, public: FloatArray | None = None) -> Iterator[C
     yield Candidate(
         "uninformed", "own values on shuffled parameters", lambda rng: rng.permutation(own)
     )
-    for factor in (-1.0, 0.1, 10.0):
+    for factor in FACTORS:
         yield fixed("scale", f"update times {factor:g}", factor * own)
     for share in (0.1, 0.5):
         large = np.abs(own) >= np.quantile(np.abs(own), 1 - share)
         text = f"largest {share:.0%} of the values, the rest zero"
         yield fixed("merging", text, np.where(large, own, 0))
     yield fixed("merging", "signs only", np.sign(own) * np.mean(np.abs(own)))
-    for index, row in enumerate(() if public is None else public):
-        yield fixed("public", f"public vector {index}", row)
-        for scale in NOISE_SCALES[:2]:
-            text = f"public vector {index} with noise of {scale:g} standard deviations"
-            yield Candidate("public", text, partial(_noisy, row, scale * float(np.std(row))))
-        length = float(np.linalg.norm(row))
-        as_long = row * (float(np.linalg.norm(own)) / length) if length > 0 else row
-        for mix in MIXES:
-            text = f"own update plus {mix:g} of public vector {index}"
-            yield fixed("public", text, own + mix * as_long)
+    for power in POWERS:
+        bent = np.sign(own) * np.abs(own) ** power
+        yield fixed("merging", f"sizes to the power of {power:g}", _as_long_as(own, bent))
+
+
+def _public_lies(own: FloatArray, row: FloatArray, index: int) -> Iterator[Candidate]:
+    yield fixed("public", f"public vector {index}", row)
+    for scale in NOISE_SCALES[:2]:
+        text = f"public vector {index} with noise of {scale:g} standard deviations"
+        yield Candidate("public", text, partial(_noisy, row, scale * float(np.std(row))))
+    as_long = _as_long_as(own, row)
+    for mix in MIXES:
+        text = f"own update plus {mix:g} of public vector {index}"
+        yield fixed("public", text, own + mix * as_long)
+    for share in NOISE_SHARES:
+        text = f"{share:.0%} of the parameters from public vector {index}"
+        yield Candidate("public", text, partial(_mixed, own, as_long, share))
+    text = f"own signs times the sizes of public vector {index}"
+    yield fixed("public", text, np.sign(own) * np.abs(as_long))
+
+
+def _peer_lies(own: FloatArray, peers: FloatArray) -> Iterator[Candidate]:
+    """Yield reports made of what peers report: what colluders could do, and a thief."""
+    yield fixed("peer", "a peer's update", peers[0])
+    yield fixed("peer", "mean of own and a peer's update", (own + peers[0]) / 2)
+    everybody = peers.mean(axis=0)
+    yield fixed("peer", "mean of all peers' updates", everybody)
+    yield fixed("peer", "mean of own and all peers' mean", (own + everybody) / 2)
+
+
+def _as_long_as(own: FloatArray, other: FloatArray) -> FloatArray:
+    length = float(np.linalg.norm(other))
+    scaled: FloatArray = other * (float(np.linalg.norm(own)) / length) if length > 0 else other
+    return scaled
 
 
 def _redrawn(own: Levels, share: float, levels: int, rng: Random) -> Report:
@@ -106,7 +146,7 @@ def _moved(own: Levels, step: int, levels: int, rng: Random) -> Report:
     return moved
 
 
-def _mixed(own: Levels, other: Levels, share: float, rng: Random) -> Report:
+def _mixed(own: Report, other: Report, share: float, rng: Random) -> Report:
     return np.where(rng.random(own.size) < share, other, own)
 
 

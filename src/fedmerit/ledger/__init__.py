@@ -4,7 +4,7 @@
 
     with Ledger.open("run.ledger") as ledger:
         ledger.start_run({"rule": "positive", "budget": 10_000}, fedmerit.__version__)
-        simulate(..., on_round=ledger.append)
+        simulate(..., keep=ledger.append)
 
 What it promises, and how far:
 
@@ -22,6 +22,7 @@ Model updates are never stored, nor are wall-clock durations: those are not part
 """
 
 from fedmerit.ledger.reading import RunInfo, StoredRound
+from fedmerit.ledger.recording import RunRecorder
 from fedmerit.ledger.signing import SigningKey
 from fedmerit.ledger.store import Ledger
 from fedmerit.ledger.summary import ClientSummary, Payout
@@ -32,6 +33,7 @@ __all__ = [
     "Ledger",
     "Payout",
     "RunInfo",
+    "RunRecorder",
     "SigningKey",
     "StoredRound",
     "Verification",

@@ -28,6 +28,10 @@ from fedmerit.validation import check_count
 
 # Updates longer than this many median norms count as if they had that norm.
 _NORM_CAP = 2.0
+# Independent vectors have cosines of about 1 / sqrt(parameters); so many times that is chance.
+_CHANCE = 3.0
+# What a client typically shows is what it shows with the better quarter of its peers.
+_BETTER_PEERS = 0.75
 # Private parts count by their norm, up to this many median norms.
 _SIZE_CAP = 2.0
 # A cohort whose updates agree less than this has no direction to compare with.
@@ -38,7 +42,7 @@ _ROUNDING = 3e-6
 _REVERSED = -0.5
 # In an undecided round a client is paid if it has shown this share of the cohort's trust.
 _LEAST_TRUST = 0.1
-_CLEAR_DIRECTION = 0.3
+_CLEAR_DIRECTION = 0.25
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Merit:
         evidence = self.gate.score(inputs, rng)
         private = gram(_private_parts(inputs, self.gate.strata))
         whole = gram(inputs.updates)
-        cosine, work = work_of(private, whole)
+        cosine, work = work_of(private, whole, inputs.parameters)
         trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
         quality, direction = quality_of(whole, trust)
 
@@ -141,9 +145,12 @@ def gram(rows: FloatArray) -> NDArray[np.float64]:
 
 
 def work_of(
-    private: NDArray[np.float64], whole: NDArray[np.float64]
+    private: NDArray[np.float64], whole: NDArray[np.float64], parameters: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the cosines of the private parts, and each client's work, from the Gram matrices."""
+    """Return the cosines of the private parts, and each client's work, from the Gram matrices.
+
+    Cosines that independent vectors of so many `parameters` could show are no work.
+    """
     clients = len(whole)
     norms = np.sqrt(np.diagonal(whole))
     shrink = np.minimum(1.0, _NORM_CAP * np.median(norms) / np.maximum(norms, 1e-300))
@@ -154,8 +161,13 @@ def work_of(
     share = np.minimum(1.0, sizes / max(_SIZE_CAP * float(np.median(sizes)), 1e-300))
     # No pair counts beyond what the better of its two clients typically shows: colluders agree
     # perfectly with each other and with nobody else.
-    typical = np.maximum(np.nanmedian(_off_diagonal(cosine), axis=1), 0.0)
-    bounded = np.minimum(cosine, np.maximum.outer(typical, typical))
+    typical = np.nanquantile(_off_diagonal(cosine), _BETTER_PEERS, axis=1)
+    # Disagreement is not held against anyone: with few classes per client, most honest pairs pull
+    # apart, and the work of either is real.
+    least = _CHANCE / np.sqrt(parameters)
+    bounded = np.minimum(
+        np.where(cosine > least, cosine, 0.0), np.maximum(np.maximum.outer(typical, typical), 0.0)
+    )
     np.fill_diagonal(bounded, 0.0)
     agreement = bounded.sum(axis=1) / (clients - 1)
     # Noise makes a report longer in the measure in which it makes it agree less. So that it does
@@ -175,9 +187,14 @@ def quality_of(
     cosine = _cosines(whole, np.sqrt(np.diagonal(whole)))
     weights = np.tile(trust, (len(trust), 1))
     np.fill_diagonal(weights, 0.0)
-    toward = (weights * cosine).sum(axis=1) / weights.sum(axis=1)
+    weights /= weights.sum(axis=1, keepdims=True)
+    toward = (weights * cosine).sum(axis=1)
     direction = float((trust * toward).sum() / trust.sum())
-    relative = np.clip(toward / max(direction, _LEAST_DIRECTION), -1.0, 1.0)
+    if direction < _CLEAR_DIRECTION:
+        # No common direction, as with few classes per client: who points away is not worse.
+        toward = (weights * np.maximum(cosine, 0.0)).sum(axis=1)
+    reference = float((trust * toward).sum() / trust.sum())
+    relative = np.clip(toward / max(reference, _LEAST_DIRECTION), -1.0, 1.0)
     return np.sign(relative) * np.sqrt(np.abs(relative)), direction
 
 

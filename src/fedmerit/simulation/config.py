@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.incentive.rewards import RewardRule
 from fedmerit.quantisers import Dequantiser
 from fedmerit.scorers import Merit
 from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
@@ -84,6 +85,9 @@ class FederationConfig:
         How updates are combined, a name in `fedmerit.AGGREGATORS`.
     norm_bound : float or None
         Updates longer than so many median norms are shrunk before they are combined.
+    reward : RewardRule or None
+        How a round is paid. A round with fewer than two usable replies has no scores and pays
+        nobody.
     together : bool
         Train all clients of a round together. False trains one after the other: slower, for modules
         that cannot be stacked.
@@ -103,6 +107,7 @@ class FederationConfig:
     alpha: float = 10.0
     rule: str = "mean"
     norm_bound: float | None = 3.0
+    reward: RewardRule | None = None
     together: bool = True
 
     def __post_init__(self) -> None:
@@ -121,6 +126,8 @@ class FederationConfig:
             raise SettingError(f"weighting {self.weighting} needs a scorer, got None")
         if self.norm_bound is not None:
             check_number("norm_bound", self.norm_bound, above=0)
+        if self.reward is not None and self.scorer is None:
+            raise SettingError("a reward needs a scorer, got None")
         if self.rule not in AGGREGATORS:
             raise UnknownNameError.of("rule", self.rule, AGGREGATORS)
         takes_weights = "weights" in inspect.signature(AGGREGATORS[self.rule]).parameters

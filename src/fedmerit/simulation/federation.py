@@ -11,6 +11,7 @@ from torch import nn
 from fedmerit.aggregators import aggregate
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
 from fedmerit.errors import SettingError
+from fedmerit.incentive.paying import pay_round
 from fedmerit.rng import stream
 from fedmerit.scorers import Merit, RoundHistory, gated_weights
 from fedmerit.scorers import weights as score_weights
@@ -139,7 +140,7 @@ class Federation:
         history = state.history
         if len(used) >= MIN_CLIENTS:
             change, records, history = self._combine(
-                [reports[c] for c in used], used, number, state, clock
+                [reports[c] for c in used], used, rejected, number, state, clock
             )
         model = (state.model + change).astype(np.float32)
         with clock.phase("evaluation"):
@@ -204,6 +205,7 @@ class Federation:
         self,
         reports: Sequence[Report],
         clients: Sequence[int],
+        rejected: Sequence[Rejection],
         number: int,
         state: FederationState,
         clock: Clock,
@@ -241,7 +243,13 @@ class Federation:
                 norm_bound=config.norm_bound,
             )
         labels = [self.behaviours[client].label for client in clients]
-        records = client_records(clients, labels, reports, weights, contributions)
+        payments = None
+        if config.reward is not None and contributions is not None:
+            ids, refused = [str(c) for c in clients], [r.client for r in rejected]
+            payments = pay_round(config.reward, contributions, ids, refused)
+        records = client_records(
+            clients, labels, reports, weights, contributions, payments, rejected
+        )
         return change, records, history
 
     def _weights(

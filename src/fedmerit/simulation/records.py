@@ -1,5 +1,6 @@
 """What a round leaves behind: a record per client, and the seconds each phase took."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.behaviours import Report
-from fedmerit.types import ClientRecord, Contributions
+from fedmerit.incentive.rewards import Payments
+from fedmerit.types import ClientRecord, Contributions, Rejection
 
 
 def client_records(
@@ -17,11 +19,17 @@ def client_records(
     reports: Sequence[Report],
     weights: NDArray[np.float64],
     contributions: Contributions | None,
+    payments: Payments | None,
+    rejected: Sequence[Rejection] = (),
 ) -> tuple[ClientRecord, ...]:
-    """Put together what is known about each client of a round; NaN scores where none were made."""
+    """Put together what is known about each client of a round; NaN scores where none were made.
+
+    A client whose reply was rejected is among them only if the reward rule pays it nevertheless.
+    """
     if contributions is None:
         contributions = Contributions.of("none", np.full(len(clients), np.nan))
-    return tuple(
+    rewards = {} if payments is None else payments.by_client()
+    used = tuple(
         ClientRecord(
             client=str(client),
             score=float(contributions.scores[row]),
@@ -30,10 +38,22 @@ def client_records(
             epsilon=_number(contributions.epsilon[row]),
             flagged=bool(contributions.flagged[row]),
             reason=contributions.reasons[row],
+            reward=rewards.get(str(client)),
             num_examples=reports[row].num_examples,
             behaviour=labels[row],
         )
         for row, client in enumerate(clients)
+    )
+    return used + tuple(
+        ClientRecord(
+            client=refused.client,
+            score=math.nan,
+            weight=math.nan,
+            reason=f"rejected: {refused.reason}",
+            reward=rewards[refused.client],
+        )
+        for refused in rejected
+        if rewards.get(refused.client)
     )
 
 

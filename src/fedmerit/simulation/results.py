@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedmerit.errors import CheckpointError
-from fedmerit.types import RoundRecord
+from fedmerit.types import ClientRecord, RoundRecord
 
 ROUND_COLUMNS = ("round", "accuracy", "loss", "clients", "rejected", "flagged")
 CLIENT_COLUMNS = (
@@ -64,9 +64,10 @@ class ResultFiles:
 
 def round_row(record: RoundRecord) -> list[str]:
     """Return a round as a row of rounds.csv."""
-    flagged = sum(client.flagged for client in record.clients)
+    used = _used(record)
+    flagged = sum(client.flagged for client in used)
     numbers = (record.metrics["accuracy"], record.metrics["loss"])
-    counts = (len(record.clients), len(record.rejected), flagged)
+    counts = (len(used), len(record.rejected), flagged)
     return [str(record.round), *map(_text, numbers), *map(str, counts)]
 
 
@@ -78,13 +79,18 @@ def client_rows(record: RoundRecord) -> list[list[str]]:
             *(_text(c.score), _text(c.weight), _text(c.p_value), _text(c.epsilon)),
             *(str(int(c.flagged)), c.reason),
         ]
-        for c in record.clients
+        for c in _used(record)
     ]
     rejected = [
         [str(record.round), r.client, "", "", "", "", "", "", "0", f"rejected: {r.reason}"]
         for r in record.rejected
     ]
     return used + rejected
+
+
+def _used(record: RoundRecord) -> list[ClientRecord]:
+    """Leave out clients that are there to be paid although their reply was rejected."""
+    return [client for client in record.clients if not math.isnan(client.weight)]
 
 
 @dataclass(frozen=True)

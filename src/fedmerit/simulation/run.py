@@ -22,6 +22,7 @@ def run(
     folder: Path | None = None,
     resume: bool = False,
     on_round: RoundCallback | None = None,
+    keep: RoundCallback | None = None,
 ) -> FederationState:
     """Run the rounds that are left and return the last state.
 
@@ -35,6 +36,9 @@ def run(
         Continue the run in `folder`, if there is one.
     on_round : callable, optional
         Gets the record of every round as it ends, after it is on disk.
+    keep : callable, optional
+        Gets the record before the checkpoint knows of the round, so that no round is missed. A run
+        that is interrupted in between does the round again and hands over the same record again.
     """
     state = federation.start()
     keeper = None if folder is None else _Keeper(folder, federation)
@@ -42,6 +46,8 @@ def run(
         state = keeper.open(resume=resume) or state
     while state.round < federation.config.rounds:
         state, record = federation.step(state)
+        if keep is not None:
+            keep(record)
         if keeper is not None:
             keeper.save(state, record)
         if on_round is not None:

@@ -1,0 +1,28 @@
+import numpy as np
+
+from fedmerit.incentive.paying import pay_round
+from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare
+from fedmerit.types import Contributions
+
+SCORES = np.array([0.3, 0.1, 0.5])
+
+
+def contributions(**flags: list[bool]) -> Contributions:
+    return Contributions.of("test", SCORES.copy(), **{k: np.array(v) for k, v in flags.items()})
+
+
+def test_without_evidence_of_work_the_rule_says_what_is_paid() -> None:
+    result = contributions(eligible=[True, True, False], flagged=[False, False, True])
+    rule = PositiveShare(budget=100, excluded_pay=4)
+    assert pay_round(rule, result, ["a", "b", "c"]).by_client() == {"a": 72, "b": 24, "c": 4}
+
+
+def test_rejected_replies_are_paid_as_excluded() -> None:
+    rule = FeePlusBonus(fee=10, budget=90, excluded_pay=3)
+    paid = pay_round(rule, contributions(), ["a", "b", "c"], ["x"])
+    assert paid.by_client() == {"a": 40, "b": 20, "c": 60, "x": 3}
+
+
+def test_a_copied_client_is_still_paid() -> None:
+    result = contributions(flagged=[True, True, False])
+    assert pay_round(PositiveShare(budget=90), result, ["a", "b", "c"]).amounts == (30, 10, 50)
