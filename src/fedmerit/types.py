@@ -106,6 +106,8 @@ class Contributions:
     epsilon : (k,) float
         Truthfulness certificate: no re-labelling of its own signals could have raised this
         client's score by more. NaN where the scorer has none.
+    copies : (k,) int
+        How many reports are nearly this one, itself included: they share one weight and one score.
     evidence : (k,) float
         How far the client agrees with the cohort given public information, relative to what is
         typical there, 0 to 1; 1 where the scorer does not measure it.
@@ -127,6 +129,7 @@ class Contributions:
     reasons: tuple[str, ...]
     eligible: NDArray[np.bool_]
     epsilon: NDArray[np.float64]
+    copies: NDArray[np.int64]
     evidence: NDArray[np.float64]
     explained: NDArray[np.float64]
     work: NDArray[np.float64]
@@ -146,6 +149,7 @@ class Contributions:
         reasons: tuple[str, ...] | None = None,
         eligible: NDArray[np.bool_] | None = None,
         epsilon: NDArray[np.float64] | None = None,
+        copies: NDArray[np.int64] | None = None,
         evidence: NDArray[np.float64] | None = None,
         explained: NDArray[np.float64] | None = None,
         work: NDArray[np.float64] | None = None,
@@ -170,6 +174,7 @@ class Contributions:
             reasons=("",) * k if reasons is None else reasons,
             eligible=freeze(np.ones(k, dtype=np.bool_) if eligible is None else eligible),
             epsilon=filled(epsilon, (k,)),
+            copies=freeze(np.ones(k, dtype=np.int64) if copies is None else copies),
             evidence=freeze(np.ones(k) if evidence is None else evidence),
             explained=filled(explained, (k,)),
             work=filled(work, (k,)),

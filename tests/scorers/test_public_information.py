@@ -101,6 +101,9 @@ def test_near_copies_share_one_score():
     assert twice.scores[0] == pytest.approx(twice.scores[6])
     assert twice.scores[0] + twice.scores[6] < 1.3 * alone[0]
     assert twice.eligible[[0, 6]].all()
+    assert twice.copies.tolist() == [2, 1, 1, 1, 1, 1, 2]
+    weights = fedmerit.gated_weights(twice, alpha=0)
+    assert weights[0] + weights[6] == pytest.approx(weights[1:6].mean(), rel=0.3)
 
 
 def test_scale_buys_at_most_the_bound():

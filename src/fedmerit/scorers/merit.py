@@ -107,6 +107,7 @@ class Merit:
             flagged=np.array([bool(text) for text in reasons]),
             reasons=reasons,
             eligible=passed & ~reversed_,
+            copies=copies.group_size,
             evidence=cohort.evidence,
             explained=evidence.explained.copy(),
             work=work,
