@@ -39,9 +39,9 @@ def gated_weights(result: Contributions, alpha: float = PAPER_ALPHA) -> NDArray[
     """Return softmax weights times the squared evidence; without evidence a client gets exactly 0.
 
     Evidence is how far a client agrees with the cohort relative to what is typical there: a client
-    that drowns its update in noise keeps some, and is weighed by the square of it. Near-copies share
-    one weight. In a round in which nobody is eligible there is nothing to choose by, and all weights
-    are equal.
+    that drowns its update in noise keeps some, and is weighed by the square of it. Near-copies
+    share one weight. In a round in which nobody is eligible there is nothing to choose by, and all
+    weights are equal.
     """
     soft = weights(result.scores, alpha) / result.copies
     gated = np.where(result.eligible, soft * result.evidence**2, 0.0)
