@@ -63,7 +63,16 @@ class ConditionalPCA:
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs."""
-        stratum = assign_strata(inputs.parameters, inputs.public, inputs.layers, self.strata)
+        return self.score_in(self.stratify(inputs), inputs, rng)
+
+    def stratify(self, inputs: RoundInputs) -> NDArray[np.int64]:
+        """Return the stratum of each parameter."""
+        return assign_strata(inputs.parameters, inputs.public, inputs.layers, self.strata)
+
+    def score_in(
+        self, stratum: NDArray[np.int64], inputs: RoundInputs, rng: np.random.Generator
+    ) -> Contributions:
+        """Score checked inputs inside given strata, for callers that use the same ones."""
         if isinstance(inputs.updates, Signals):
             # Levels cannot be regressed; the strata still condition on the public vector.
             signals, explained = inputs.updates, np.zeros(inputs.clients)

@@ -22,7 +22,7 @@ from fedmerit.kernels.products import inner_products
 from fedmerit.scorers.cohort import find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.sampling import DEFAULT_SAMPLE, sample_parameters
-from fedmerit.scorers.strata import assign_strata, group_by
+from fedmerit.scorers.strata import group_by
 from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_count
 
@@ -71,8 +71,9 @@ class Merit:
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
         inputs = sample_parameters(inputs, self.sample, rng)
         assert not isinstance(inputs.updates, Signals)
-        evidence = self.gate.score(inputs, rng)
-        private = gram(_private_parts(inputs, self.gate.strata))
+        stratum = self.gate.stratify(inputs)
+        evidence = self.gate.score_in(stratum, inputs, rng)
+        private = gram(_private_parts(inputs, stratum))
         whole = gram(inputs.updates)
         cosine, work = work_of(private, whole, inputs.parameters)
         trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
@@ -199,10 +200,9 @@ def quality_of(
     return np.sign(relative) * np.sqrt(np.abs(relative)), direction
 
 
-def _private_parts(inputs: RoundInputs, strata: int) -> NDArray[np.float32]:
+def _private_parts(inputs: RoundInputs, stratum: NDArray[np.int64]) -> NDArray[np.float32]:
     updates = inputs.updates
     assert not isinstance(updates, Signals)
-    stratum = assign_strata(inputs.parameters, inputs.public, inputs.layers, strata)
     order, starts = group_by(stratum, int(stratum.max()) + 1)
     none = np.empty((0, inputs.parameters), dtype=updates.dtype)
     public = none if inputs.public is None else inputs.public
