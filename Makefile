@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := sim,cli,report,ledger,dev
+EXTRAS := all,docs,dev
 
 .PHONY: setup test lint unit unit-nojit demo bench clean
 
