@@ -17,7 +17,7 @@ def main(grid: Grid, context: Context) -> None:
     dataset = task.load_data(config)
     network = task.new_network(dataset, config)
 
-    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
+    def evaluate(_number: int, arrays: ArrayRecord) -> MetricRecord:
         vector = task.to_vector(arrays)
         loss, accuracy = network.evaluate(vector, dataset.test_x, dataset.test_y)
         return MetricRecord({"accuracy": accuracy, "loss": loss})
