@@ -18,6 +18,7 @@ Clients stay as they are.
 `strategy`    the strategies
 `local`       a grid inside this process, for tests and measurements
 `deployment`  a SuperLink and SuperNodes as processes on this machine
+`demo`        following a run of such a deployment
 ============  ====================================================================================
 """
 

@@ -12,9 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -112,8 +113,16 @@ class Deployment:
     @property
     def environment(self) -> dict[str, str]:
         """What every process gets; its home is also the mark by which it is found again."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        return {**os.environ, **_QUIET, "FLWR_HOME": str(self.home), "PATH": path}
+        # They run in another folder and must find the same commands and the same fedmerit.
+        first = {
+            "PATH": Path(sys.executable).parent,
+            "PYTHONPATH": Path(fedmerit.__file__).parents[1],
+        }
+        found = {
+            name: os.pathsep.join(filter(None, (str(folder), os.environ.get(name))))
+            for name, folder in first.items()
+        }
+        return {**os.environ, **_QUIET, **found, "FLWR_HOME": str(self.home)}
 
     def start(self, name: str, command: Sequence[str]) -> None:
         """Start a process; what it prints goes to ``<name>.log``."""
@@ -182,6 +191,10 @@ class Deployment:
 
     def stop(self) -> None:
         """Stop every process that was started here, and those that these started."""
+        with _uninterrupted():
+            self._stop()
+
+    def _stop(self) -> None:
         for process in reversed(self.processes.values()):
             if process.poll() is None:
                 process.terminate()
@@ -221,6 +234,19 @@ class Deployment:
             time.sleep(_POLL_SECONDS)
         said = self.log_file("superlink").read_text(errors="replace")[-500:]
         raise DeploymentError(f"the SuperLink must listen on port {self.port}, got: {said}")
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let nobody's second Ctrl-C leave processes behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def free_ports(count: int) -> list[int]:
