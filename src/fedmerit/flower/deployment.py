@@ -73,11 +73,15 @@ class Deployment:
         Scratch folder: Flower's home, logs.
     security : Security, optional
         Serve TLS, and let only nodes with a registered key in.
+    simulation : bool
+        Simulate the nodes with Ray; then none are started here.
     """
 
-    def __init__(self, folder: Path, security: Security | None = None) -> None:
+    def __init__(
+        self, folder: Path, security: Security | None = None, *, simulation: bool = False
+    ) -> None:
         self.folder = folder.absolute()
-        self.security = security
+        self.security, self.simulation = security, simulation
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.home = self.folder / "flower"
         self.port = free_ports(1)[0]
@@ -100,6 +104,8 @@ class Deployment:
         try:
             listening = ["--host", LOOPBACK, "--port", str(self.port)]
             listening.append("--disable-runtime-dependency-installation")
+            if self.simulation:
+                listening.append("--simulation")
             self.start("superlink", ["flower-superlink", *flags, *listening])
             self._wait_for_port()
         except BaseException:
@@ -148,11 +154,17 @@ class Deployment:
         own = ["--port", str(free_ports(1)[0]), "--node-config", config]
         self.start(name, ["flower-supernode", *trust, *where, *own])
 
-    def submit(self, app: Path, settings: Mapping[str, Any]) -> int:
-        """Start a run of `app` and return its id."""
-        listed = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
-        output = self.flwr("run", str(app), CONNECTION, "--run-config", listed)
-        return int(output["run-id"])
+    def submit(
+        self,
+        app: Path,
+        settings: Mapping[str, Any],
+        federation: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Start a run of `app` and return its id; `federation` is for simulations."""
+        command = ["run", str(app), CONNECTION, "--run-config", _toml(settings)]
+        if federation is not None:
+            command += ["--federation-config", _toml(federation)]
+        return int(self.flwr(*command)["run-id"])
 
     def status(self, run: int) -> str:
         """Return how far a run is, as ``running`` or ``finished:completed``."""
@@ -234,6 +246,10 @@ class Deployment:
             time.sleep(_POLL_SECONDS)
         said = self.log_file("superlink").read_text(errors="replace")[-500:]
         raise DeploymentError(f"the SuperLink must listen on port {self.port}, got: {said}")
+
+
+def _toml(settings: Mapping[str, Any]) -> str:
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
 
 
 @contextmanager
