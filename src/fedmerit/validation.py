@@ -15,6 +15,7 @@ from fedmerit.types import FloatArray, RoundInputs, Signals
 
 MIN_LEVELS, MAX_LEVELS = 2, 256
 MIN_CLIENTS = 2
+MAX_LAYER = 2**16 - 1
 
 
 def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
@@ -78,6 +79,10 @@ def check_matrix(
     target = array.dtype if array.dtype in (np.float32, np.float64) else _nearest_float(array.dtype)
     matrix: FloatArray = np.ascontiguousarray(array, dtype=target)
     for row in range(matrix.shape[0]):
+        # A sum is faster than a look at each value, and finite only if they are; it may overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(matrix[row].sum()):
+                continue
         finite = np.isfinite(matrix[row])
         if not finite.all():
             where = int(np.argmin(finite))
@@ -220,4 +225,6 @@ def _check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.int64]:
     checked = array.astype(np.int64)
     if checked.min() < 0:
         raise UpdatesError(f"layers must not be negative, got {checked.min()}")
+    if checked.max() > MAX_LAYER:
+        raise UpdatesError(f"layers must be at most {MAX_LAYER}, got {checked.max()}")
     return checked

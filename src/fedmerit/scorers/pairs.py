@@ -14,6 +14,7 @@ from fedmerit.kernels.counts import (
     count_by_histogram,
     count_by_planes,
 )
+from fedmerit.kernels.layout import halve_strata
 from fedmerit.rng import seeds
 from fedmerit.types import Signals
 from fedmerit.validation import check_count
@@ -51,11 +52,25 @@ def choose_peers(clients: int, peers: int | None, rng: np.random.Generator) -> N
 
 def random_halves(parameters: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the parameters ordered so that the first ``parameters // 2`` are a random half."""
+    order = np.empty(parameters, dtype=np.int64)
+    order_by_half(_half(parameters, rng), order)
+    return order
+
+
+def halves_of_strata(
+    starts: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return an order that lists two random halves of each stratum, and where each half starts."""
+    parameters = int(starts[-1])
+    order, halves = np.empty(parameters, np.int64), np.empty(2 * len(starts) - 1, np.int64)
+    halve_strata(_half(parameters, rng), starts, order, halves)
+    return order, halves
+
+
+def _half(parameters: int, rng: np.random.Generator) -> NDArray[np.uint64]:
     words = np.empty((parameters + 63) // 64, dtype=np.uint64)
     fill_balanced_half(seeds(rng, 1)[0], parameters, words)
-    order = np.empty(parameters, dtype=np.int64)
-    order_by_half(words, order)
-    return order
+    return words
 
 
 def joint_counts(
