@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for pr
 
 NODES, ROUNDS = 6, 3
 STALE, NAN, VICTIM = 3, 4, 5
-TIMEOUT = 45.0
+# Long enough for clients on a busy machine. The killed one is noticed before, by its heartbeat.
+TIMEOUT = 240.0
 SETTINGS = {"dataset": "digits", "num-server-rounds": ROUNDS, "min-nodes": NODES}
 
 
@@ -76,7 +77,7 @@ def test_a_federation_survives_a_rider_a_nan_client_and_a_killed_one(tmp_path, m
         settings = {**SETTINGS, "ledger": str(ledger), "round-timeout": TIMEOUT}
         run = deployment.submit(example_app(), settings)
         records = []
-        for record in follow(deployment, run, ledger, ROUNDS, seconds=300):
+        for record in follow(deployment, run, ledger, ROUNDS, seconds=480):
             records.append(record)
             if record.round == 1:
                 log = deployment.log_file(f"node-{VICTIM}")
@@ -97,11 +98,11 @@ def test_a_federation_survives_a_rider_a_nan_client_and_a_killed_one(tmp_path, m
         assert opened.verify().ok
         assert [stored.round for stored in opened.rounds()] == [1, 2, 3]
     rejected = [{r.client: r.reason for r in record.rejected} for record in records]
-    (nan,) = [client for client, reason in rejected[0].items()]
+    (nan,) = rejected[0]
     assert "must be finite, got nan" in rejected[0][nan]
     assert all(nan in round_ for round_ in rejected)
     (killed,) = set(rejected[1]) - {nan}
-    assert rejected[1][killed] == "no reply before the timeout" or "error 5" in rejected[1][killed]
+    assert rejected[1][killed].startswith("error 5: Error: Node Unavailable")
     assert killed in {client.client for client in records[0].clients}
     assert killed not in {client.client for client in records[2].clients}
     flagged = [{c.client for c in record.clients if c.flagged} for record in records]
