@@ -7,8 +7,6 @@ before the first round; the replies' own bytes are part of it.
 """
 
 import logging
-import statistics
-import sys
 import time
 from collections.abc import Callable
 
@@ -64,30 +62,32 @@ class Server:
         self.arrays = ArrayRecord({n: Array(np.zeros(s, np.float32)) for n, s in sizes.items()})
         self.round = 0
 
-    def step(self) -> float:
-        """Run a round and return the seconds that the strategy took."""
+    def step(self) -> tuple[float, float]:
+        """Run a round and return the processor and wall seconds that the strategy took."""
         self.round += 1
-        begin = time.perf_counter()
+        begin = _clocks()
         messages = self.strategy.configure_train(self.round, self.arrays, ConfigRecord(), self.grid)
-        seconds = time.perf_counter() - begin
+        spent = _clocks() - begin
         replies = self.grid.send_and_receive(messages)
-        begin = time.perf_counter()
+        begin = _clocks()
         arrays, _ = self.strategy.aggregate_train(self.round, replies)
-        seconds += time.perf_counter() - begin
+        spent += _clocks() - begin
         assert arrays is not None
         self.arrays = arrays
-        return seconds
+        return float(spent[0]), float(spent[1])
 
 
-def measure(sizes: dict[str, int]) -> dict[str, float]:
-    """Return the median seconds of a round per strategy, all taken in turns."""
-    samples: dict[str, list[float]] = {name: [] for name in STRATEGIES}
-    for name in STRATEGIES:  # compiles; and the merit score needs a history to do all its work
-        server = Server(name, sizes)
-        server.step()
-        samples[name] = [server.step() for _ in range(ROUNDS)]
-        print(name, samples[name], file=sys.stderr)
-    return {name: statistics.median(values) for name, values in samples.items()}
+def _clocks() -> np.ndarray:
+    return np.array([time.process_time(), time.perf_counter()])
+
+
+def measure(sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    """Return the median processor and wall seconds of a round per strategy, taken in turns."""
+    servers = {name: Server(name, sizes) for name in STRATEGIES}
+    for server in servers.values():
+        server.step()  # compiles, and gives the merit score a history
+    samples = [{name: server.step() for name, server in servers.items()} for _ in range(ROUNDS)]
+    return {name: np.median([turn[name] for turn in samples], axis=0) for name in servers}
 
 
 def peak(name: str, label: str) -> int:
@@ -106,26 +106,28 @@ def main() -> None:
         "",
         f"Written by `python -m benchmarks.flower_cost` on {machine()}: {CLIENTS} clients, the",
         f"strategy's part of a round, median of {ROUNDS} rounds after the first, relative to",
-        "FedAvg in the same run. Peak memory of three rounds in models' sizes (parameters x 4 bytes): the",
-        f"{CLIENTS} replies that Flower hands over are {CLIENTS} of them.",
+        "FedAvg in the same run. Peak memory of three rounds in models' sizes (parameters x 4",
+        f"bytes): the {CLIENTS} replies that Flower hands over are {CLIENTS} of them.",
         "",
-        "| parameters | strategy | time / FedAvg's | seconds in this run | peak memory, models |",
-        "|---|---|---:|---:|---:|",
+        "| parameters | strategy | processor time / FedAvg's | wall time / FedAvg's "
+        "| processor seconds in this run | peak memory, models |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     for label, sizes in MODELS.items():
         seconds = measure(sizes)
         model = 4 * sum(sizes.values())
         for name, value in seconds.items():
+            processor, wall = value / seconds["FedAvg"]
             lines.append(
-                f"| {label} | {name} | {value / seconds['FedAvg']:.1f} | {value:.3f} "
+                f"| {label} | {name} | {processor:.1f} | {wall:.1f} | {value[0]:.3f} "
                 f"| {peak(name, label) / model:.0f} |"
             )
             print(lines[-1], flush=True)
     lines += [
         "",
         "A round's training takes seconds to hours, and 20 replies of 11 million parameters are",
-        "0.9 GB on the wire. FedMerit keeps, next to the round's rows, each client's last report and the",
-        "last eleven models; `remembered` and `older` bound both.",
+        "0.9 GB on the wire. FedMerit keeps, next to the round's rows, each client's last report",
+        "and the last eleven models; `remembered` and `older` bound both.",
         "",
     ]
     (ROOT / "docs/results/flower-cost.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,5 +1,7 @@
 """The server: FedMerit where an app would have FedAvg."""
 
+import time
+
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
@@ -24,10 +26,10 @@ def main(grid: Grid, context: Context) -> None:
 
     strategy = FedMerit(
         fraction_evaluate=0.0,
-        min_available_nodes=int(config["min-nodes"]),
         ledger=str(config["ledger"]),
         reward=PositiveShare(budget=int(config["reward-budget"])),
     )
+    wait_for_nodes(grid, int(config["min-nodes"]))
     strategy.start(
         grid=grid,
         initial_arrays=task.to_arrays(network, network.flatten()),
@@ -35,3 +37,12 @@ def main(grid: Grid, context: Context) -> None:
         timeout=float(config["round-timeout"]),
         evaluate_fn=evaluate,
     )
+
+
+def wait_for_nodes(grid: Grid, count: int) -> None:
+    """Wait until `count` nodes are there.
+
+    Once only: FedAvg's `min_available_nodes` would wait in every round, for ever if a node died.
+    """
+    while len(list(grid.get_node_ids())) < count:
+        time.sleep(1)
