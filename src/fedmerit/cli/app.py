@@ -31,7 +31,13 @@ app.add_typer(ledger.app, name="ledger")
 def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Who contributed what to a federation, without any test data."""
+    """Who contributed what to a federation, without any test data.
+
+    Exit codes: 0 all went well; 1 the answer is no (a ledger that does not verify, somebody flagged
+    under --strict); 2 what was asked for cannot be done; 130 interrupted.
+
+    Example: fedmerit --version
+    """
     if version:
         print(f"fedmerit {__version__}")
         raise typer.Exit

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -17,20 +18,23 @@ from rich.progress import (
 )
 from rich.table import Table
 
+_UNBOUNDED = 10_000
 console = Console()
 errors = Console(stderr=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; numbers to the right, floats with four decimals."""
-    table = Table(title=title, title_justify="left")
+    """Print a table; numbers to the right, floats with four decimals; plain if nobody watches."""
+    watched = console.is_terminal
+    table = Table(title=title, title_justify="left", box=box.HEAVY_HEAD if watched else None)
     listed = [list(row) for row in rows]
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) for row in listed)
         table.add_column(column, justify="right" if numeric else "left")
     for row in listed:
         table.add_row(*(_cell(value) for value in row))
-    console.print(table)
+    # A pipe has no width: no line is folded or cut there.
+    console.print(table, width=None if watched else _UNBOUNDED, crop=watched)
 
 
 def print_json(payload: Mapping[str, Any] | Sequence[Any]) -> None:
