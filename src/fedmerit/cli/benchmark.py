@@ -34,7 +34,7 @@ def benchmark(
 ) -> None:
     """Run a benchmark and write its table, page and picture, after every seed.
 
-    Example: fedmerit benchmark contribution --quick --dataset digits
+    Example: fedmerit benchmark null --quick --dataset digits
     """
     check_extra()
     from fedmerit.experiments.benchmark.base import write

@@ -38,7 +38,7 @@ def simulate(
     data_dir: DataDir = None,
     users: Annotated[int, typer.Option(help="Size of the federation.")] = 100,
     per_round: Annotated[int, typer.Option(help="Users drawn for a round.")] = 20,
-    rounds: Annotated[int, typer.Option()] = 100,
+    rounds: Annotated[int, typer.Option(help="How many rounds.")] = 100,
     seed: Seed = 0,
     partition: Annotated[str, typer.Option(help="shards, dirichlet or iid.")] = "shards",
     shards_per_user: Annotated[int, typer.Option(help="For shards.")] = 2,
@@ -47,9 +47,11 @@ def simulate(
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 200,
     dropout: Annotated[float, typer.Option(help="Dropout of the mlp.")] = 0.5,
     epochs: Annotated[int, typer.Option(help="Local epochs.")] = 5,
-    batch_size: Annotated[int, typer.Option()] = 10,
+    batch_size: Annotated[int, typer.Option(help="Samples in a local step.")] = 10,
     optimiser: Annotated[str, typer.Option(help="sgd or adam.")] = "sgd",
-    learning_rate: Annotated[float, typer.Option("--learning-rate", "--lr")] = 0.01,
+    learning_rate: Annotated[
+        float, typer.Option("--learning-rate", "--lr", help="Of local steps.")
+    ] = 0.01,
     momentum: Annotated[float, typer.Option(help="For sgd.")] = 0.5,
     decay: Annotated[float, typer.Option(help="Learning rate factor per round.")] = 1.0,
     behaviours: Annotated[
