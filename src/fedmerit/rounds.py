@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.aggregators import AGGREGATORS, aggregate
+from fedmerit.agreement_map import pack_agreement
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import Payments, RewardRule
@@ -144,6 +145,11 @@ class Settlement:
     rejected: tuple[Rejection, ...]
     history: RoundHistory
     contributions: Contributions | None = None
+
+    @property
+    def agreement(self) -> bytes:
+        """Who agrees with whom, packed for the record; empty where nobody was scored."""
+        return b"" if self.contributions is None else pack_agreement(self.contributions.pairwise)
 
 
 class Clock:
@@ -304,6 +310,7 @@ def _client_records(
     """
     if contributions is None:
         contributions = Contributions.of("none", np.full(len(replies.clients), np.nan))
+    reasons = contributions.reasons_for(replies.clients)
     rewards = {} if payments is None else payments.by_client()
     labels: Sequence[str | None] = replies.behaviours or [None] * len(replies.clients)
     used = tuple(
@@ -314,16 +321,16 @@ def _client_records(
             p_value=_number(contributions.p_values[row]),
             epsilon=_number(contributions.epsilon[row]),
             flagged=bool(contributions.flagged[row]),
-            reason=contributions.reasons[row],
+            reason=reasons[row],
             reward=rewards.get(client),
             num_examples=replies.num_examples[row],
             behaviour=labels[row],
         )
         for row, client in enumerate(replies.clients)
     )
-    reasons: dict[str, str] = {}
+    refusals: dict[str, str] = {}
     for refusal in refused:
-        reasons.setdefault(refusal.client, refusal.reason)
+        refusals.setdefault(refusal.client, refusal.reason)
     return used + tuple(
         ClientRecord(
             client=client,
@@ -332,7 +339,7 @@ def _client_records(
             reason=f"rejected: {reason}",
             reward=rewards[client],
         )
-        for client, reason in reasons.items()
+        for client, reason in refusals.items()
         if client not in replies.clients and rewards.get(client)
     )
 

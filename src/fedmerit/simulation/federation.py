@@ -136,7 +136,14 @@ class Federation:
             (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
         )
         metrics = {"accuracy": accuracy, "loss": loss}
-        record = RoundRecord(number, settled.clients, settled.rejected, metrics, clock.seconds)
+        record = RoundRecord(
+            number,
+            settled.clients,
+            settled.rejected,
+            metrics,
+            clock.seconds,
+            settled.agreement,
+        )
         return after, record
 
     def _train(self, clients: Sequence[int], number: int, model: Vector) -> dict[int, Vector]:
