@@ -216,7 +216,7 @@ async function drawCertificate() {
     client.epsilon.forEach((value, step) => { if (value !== null) per[client.at[step]].push(value); });
   const known = per.some((values) => values.length), text = document.getElementById("certificate-text");
   if (!known) {
-    text.textContent = "The scorer of this run gives no truthfulness certificate. The methods exact, ca and pca do, and fedmerit audit searches for lies that pay under any method.";
+    text.textContent = "The scorer of this run gives no truthfulness certificate. The methods exact and conditional do, and fedmerit audit searches for lies that pay under any method.";
     document.getElementById("epsilon-figure").hidden = true;
     return;
   }
