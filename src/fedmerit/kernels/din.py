@@ -156,7 +156,7 @@ def _attend(
 def _layer(
     x: Floats, weights: Floats, bias: Floats, slope: np.float32, z: Floats, out: Floats
 ) -> None:
-    """Sums and PReLU of one layer."""
+    """Compute the sums of one layer and bend them (PReLU)."""
     for j in range(len(bias)):
         z[j] = bias[j]
     for i in range(len(x)):
@@ -320,8 +320,8 @@ def din_logits(
     for n in range(len(x)):
         _look_up(x[n], items, groups, group_of, places, columns, inputs)
         _attend(
-            *(x[n, 1 + columns :], items, groups, group_of, own, near, product),
-            *(att_bias, att_slope[0], att_last, att_last_bias[0], inputs, keys, sums, given, base),
+            *(x[n][1 + columns :], items, groups, group_of, own, near, product, att_bias),
+            *(att_slope[0], att_last, att_last_bias[0], inputs, keys, sums, given, base),
         )
         _layer(inputs, first, first_bias, first_slope[0], z1, h1)
         _layer(h1, second, second_bias, second_slope[0], z2, h2)
@@ -453,7 +453,7 @@ def train_din(
                 touched_places[seen] = row[1 + c]
                 seen += 1
 
-        # The difference block had no gradient of its own: d z / d Wd is that of Wq minus that of Wk.
+        # The difference block sees q - k: its gradient is that of q's block minus that of k's.
         for i in range(width):
             for a in range(units):
                 g_att[2 * width + i, a] = g_att[i, a] - g_att[width + i, a]

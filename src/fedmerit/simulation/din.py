@@ -7,7 +7,6 @@ the weighted sum, the candidate and the context go through two layers with PReLU
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,41 +15,13 @@ from torch import Tensor, nn
 
 from fedmerit.kernels.din import din_logits, train_din
 from fedmerit.simulation.clicks.log import ClickLog
+from fedmerit.simulation.config import DinChoice
 from fedmerit.simulation.network import Network, Vector
 from fedmerit.simulation.perceptron import cores
 from fedmerit.simulation.training import LocalTraining, TrainingJob, plan_batches
-from fedmerit.validation import check_count, check_number
 
+Floats = NDArray[np.float32]
 _TABLES = 3  # items, categories, contexts
-
-
-@dataclass(frozen=True)
-class DinChoice:
-    """Sizes of a DIN.
-
-    Attributes
-    ----------
-    embedding : int
-        Length of an embedding.
-    attention : int
-        Units of the activation unit.
-    hidden : tuple of two ints
-        Units of the two layers.
-    spread : float
-        Standard deviation of the embeddings before training.
-    """
-
-    embedding: int = 8
-    attention: int = 16
-    hidden: tuple[int, int] = (32, 16)
-    spread: float = 0.1
-
-    def __post_init__(self) -> None:
-        for name in ("embedding", "attention"):
-            check_count(name, getattr(self, name), least=1)
-        for units in self.hidden:
-            check_count("hidden", units, least=1)
-        check_number("spread", self.spread, above=0)
 
 
 class Affine(nn.Module):
@@ -159,8 +130,10 @@ def din_scores(network: Network, vector: Vector, x: NDArray[np.integer]) -> NDAr
     """Return the logit of a click for each row of `x`, of the model `vector`."""
     module = _module(network)
     logits = np.empty(len(x), dtype=np.float32)
-    tables = _tables(network, vector)
-    din_logits(*tables, module.shape, x.astype(np.int64), module.category, logits)
+    items, groups, places, dense = _tables(network, vector)
+    din_logits(
+        items, groups, places, dense, module.shape, x.astype(np.int64), module.category, logits
+    )
     return logits
 
 
@@ -207,13 +180,21 @@ def _train(
     x[:, 0] = np.searchsorted(mine, x[:, 0])
     x[:, liked] = np.searchsorted(mine, x[:, liked])
     my_groups, group_of = np.unique(module.category[mine], return_inverse=True)
-    local = [items[mine], groups[my_groups], places.copy(), dense.copy()]
+    local = (items[mine], groups[my_groups], places.copy(), dense.copy())
     plan = plan_batches(len(job.data.y), training, job.batches)
     train_din(
-        *local,
+        local[0],
+        local[1],
+        local[2],
+        local[3],
         module.shape,
-        *(x, group_of.astype(np.int64), job.data.y, plan.indices, plan.weights),
-        *(np.float32(rate), np.float32(training.momentum)),
+        x,
+        group_of.astype(np.int64),
+        job.data.y,
+        plan.indices,
+        plan.weights,
+        np.float32(rate),
+        np.float32(training.momentum),
     )
     changed = _tables(network, update)  # views
     changed[0][mine] = local[0] - items[mine]
@@ -228,9 +209,9 @@ def _module(network: Network) -> Din:
     return module
 
 
-def _tables(network: Network, vector: Vector) -> list[NDArray[np.float32]]:
+def _tables(network: Network, vector: Vector) -> tuple[Floats, Floats, Floats, Floats]:
     """View a vector as the three tables and the rest."""
     shapes = list(network.shapes.values())[:_TABLES]
     cuts = np.cumsum([rows * size for rows, size in shapes])
-    pieces = np.split(vector, cuts)
-    return [p.reshape(s) for p, s in zip(pieces, shapes, strict=False)] + [pieces[-1]]
+    items, groups, places, dense = np.split(vector, cuts)
+    return items.reshape(shapes[0]), groups.reshape(shapes[1]), places.reshape(shapes[2]), dense

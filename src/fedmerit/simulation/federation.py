@@ -10,20 +10,22 @@ from torch import nn
 
 from fedmerit.aggregators import aggregate
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
-from fedmerit.errors import SettingError
 from fedmerit.incentive.paying import pay_round
 from fedmerit.rng import stream
 from fedmerit.scorers import Merit, RoundHistory, gated_weights
 from fedmerit.scorers import weights as score_weights
 from fedmerit.scorers.history import REMEMBERED_CLIENTS
+from fedmerit.simulation.accounts import Accounts
+from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network, Vector
+from fedmerit.simulation.network import Vector
 from fedmerit.simulation.partition import Indices
 from fedmerit.simulation.records import Clock, client_records
 from fedmerit.simulation.sequential import train_sequential
+from fedmerit.simulation.task import make_task
+from fedmerit.simulation.touched import mean_over_touching
 from fedmerit.simulation.training import TrainingJob
 from fedmerit.types import (
     ClientRecord,
@@ -64,7 +66,7 @@ class Federation:
     Parameters
     ----------
     config : FederationConfig
-    dataset : Dataset
+    dataset : Dataset or ClickLog
     parts : list of index arrays, optional
         Each user's samples; by default as `config.partition` says.
     module : nn.Module, optional
@@ -74,32 +76,24 @@ class Federation:
     def __init__(
         self,
         config: FederationConfig,
-        dataset: Dataset,
+        dataset: Dataset | ClickLog,
         *,
         parts: Sequence[Indices] | None = None,
         module: nn.Module | None = None,
     ) -> None:
         self.config, self.dataset = config, dataset
         seed = config.seed
-        if parts is None:
-            parts = config.partition.split(dataset.train_y, config.users, stream(seed, "partition"))
-        if len(parts) != config.users:
-            raise SettingError(f"parts must be one per user, {config.users}, got {len(parts)}")
-        self.parts = parts
-        self.behaviours = config.behaviours.assign(config.users, stream(seed, "behaviours"))
-        shape = dataset.train_x.shape[1:]
-        if module is None:
-            module = build_model(
-                config.model.name,
-                shape,
-                dataset.classes,
-                stream(seed, "model"),
-                hidden=config.model.hidden,
-                dropout=config.model.dropout,
-            )
-        self.network = Network(module, shape)
+        self.task = make_task(config, dataset, parts, module)
+        self._accounts = Accounts.make(config.extra, config.users, config.per_round, seed)
+        self.behaviours = (
+            *config.behaviours.assign(config.users, stream(seed, "behaviours")),
+            *self._accounts.behaviours,
+        )
+        self.network = self.task.network
+        self._scored = self.task.dense if config.scored == "dense" else None
         self._initial = self.network.flatten()
-        self._layers = self.network.layers
+        layers = self.network.layers
+        self._layers = layers if self._scored is None else layers[self._scored]
 
     def start(self) -> FederationState:
         """Return the state before the first round."""
@@ -112,10 +106,14 @@ class Federation:
     def fingerprint(self) -> str:
         """Digest of all that decides what a round gives; the number of rounds is not part of it."""
         digest = hashlib.sha256(repr(replace(self.config, rounds=1)).encode())
-        digest.update(f"{self.dataset.name}{self.dataset.train_x.shape}".encode())
+        digest.update(f"{self.task.name}{_training_shape(self.dataset)}".encode())
+        config, plain = self.config, FederationConfig()
+        for name in ("extra", "touched", "scored"):
+            if getattr(config, name) != getattr(plain, name):
+                digest.update(f"{name}={getattr(config, name)!r}".encode())
         digest.update(repr(self.network.shapes).encode())
         digest.update(self._initial.tobytes())
-        for part in self.parts:
+        for part in self.task.parts:
             digest.update(np.asarray(part, dtype=np.int64).tobytes())
         return digest.hexdigest()
 
@@ -127,6 +125,7 @@ class Federation:
             self.config.users, self.config.per_round, replace=False
         )
         clients = [int(client) for client in np.sort(drawn)]
+        clients += self._accounts.draw(self.config.seed, number)
         with clock.phase("training"):
             honest = self._train(clients, number, state.model)
         with clock.phase("reports"):
@@ -144,13 +143,12 @@ class Federation:
             )
         model = (state.model + change).astype(np.float32)
         with clock.phase("evaluation"):
-            loss, accuracy = self.network.evaluate(model, self.dataset.test_x, self.dataset.test_y)
+            metrics = self.task.evaluate(model)
         after = FederationState(
             number,
             history.published(freeze(model)),
             (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
         )
-        metrics = {"accuracy": accuracy, "loss": loss}
         return after, RoundRecord(number, records, rejected, metrics, clock.seconds)
 
     def _train(self, clients: Sequence[int], number: int, model: Vector) -> dict[int, Vector]:
@@ -171,9 +169,13 @@ class Federation:
         return dict(zip(working, updates, strict=True))
 
     def _local_data(self, client: int, behaviour: Behaviour) -> LocalData:
-        part = self.parts[client]
-        data = LocalData(self.dataset.train_x[part], self.dataset.train_y[part])
+        data = self.task.local_data(self._holder(client))
         return behaviour.local_data(data, stream(self.config.seed, "client", client, "data"))
+
+    def _holder(self, client: int) -> int:
+        """Return the user whose data a client has: its own, or what an extra account claims."""
+        users = self.config.users
+        return client if client < users else self._accounts.holders[client - users]
 
     def _report(
         self,
@@ -194,7 +196,7 @@ class Federation:
                 update_norms=state.norms,
                 honest_update=honest.get(client),
                 group_update=honest.get(first) if behaviour.shares else None,
-                num_examples=len(self.parts[client]),
+                num_examples=len(self.task.parts[self._holder(client)]),
                 participants=len(clients),
                 rng=stream(seed, "round", number, "client", client, "report"),
                 group_rng=stream(seed, "round", number, "group", behaviour.label),
@@ -224,16 +226,18 @@ class Federation:
             with clock.phase("scoring"):
                 names = [str(client) for client in clients]
                 remembers = isinstance(config.scorer, Merit)
+                seen, shown, known = self._what_is_scored(values, uploaded, history)
                 inputs = (
-                    history.inputs(names, values, self._layers)
+                    known.inputs(names, seen, self._layers)
                     if remembers
-                    else check_round(uploaded, history.public, self._layers)
+                    else check_round(shown, known.public, self._layers)
                 )
                 contributions = config.scorer.score(
                     inputs, stream(config.seed, "round", number, "scoring")
                 )
                 if remembers:
-                    history = history.remembering(names, values, contributions)
+                    known = known.remembering(names, seen, contributions)
+                    history = replace(known, models=history.models)
         with clock.phase("aggregation"):
             weights = self._weights(reports, contributions)
             change = aggregate(
@@ -242,6 +246,8 @@ class Federation:
                 rule=config.rule,
                 norm_bound=config.norm_bound,
             )
+            if config.touched and self.task.rows is not None:
+                change = mean_over_touching(change, values, weights, self.task.rows)
         labels = [self.behaviours[client].label for client in clients]
         payments = None
         if config.reward is not None and contributions is not None:
@@ -251,6 +257,19 @@ class Federation:
             clients, labels, reports, weights, contributions, payments, rejected
         )
         return change, records, history
+
+    def _what_is_scored(
+        self, values: FloatArray, uploaded: FloatArray | Signals, history: RoundHistory
+    ) -> tuple[FloatArray, FloatArray | Signals, RoundHistory]:
+        """Cut values, uploads and public vectors down to the parameters that scores look at."""
+        chosen = self._scored
+        if chosen is None:
+            return values, uploaded, history
+        seen = np.ascontiguousarray(values[:, chosen])
+        shown: FloatArray | Signals = seen
+        if isinstance(uploaded, Signals):
+            shown = Signals(np.ascontiguousarray(uploaded.values[:, chosen]), uploaded.levels)
+        return seen, shown, replace(history, models=tuple(m[chosen] for m in history.models))
 
     def _weights(
         self, reports: Sequence[Report], contributions: Contributions | None
@@ -262,3 +281,7 @@ class Federation:
         if self.config.weighting == "size":
             return check_weights([report.num_examples for report in reports], len(reports))
         return np.full(len(reports), 1 / len(reports))
+
+
+def _training_shape(data: Dataset | ClickLog) -> tuple[int, ...]:
+    return data.x.shape if isinstance(data, ClickLog) else data.train_x.shape
