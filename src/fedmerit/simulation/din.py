@@ -107,11 +107,11 @@ class Din(nn.Module):
         return size, self.columns, units, wide, narrow
 
 
-def build_din(log: ClickLog, choice: DinChoice, rng: np.random.Generator) -> Din:
+def build_din(log: ClickLog, choice: DinChoice, rng: np.random.Generator, columns: int = 1) -> Din:
     """Build the model for a log, with initial parameters drawn from `rng`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**63)))
-        return Din(log.category, log.contexts, choice)
+        return Din(log.category, log.contexts, choice, columns)
 
 
 def embedding_rows(network: Network) -> NDArray[np.int64] | None:
