@@ -20,7 +20,7 @@ from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.observe import observe_rounds
 from fedmerit.types import RoundInputs
 
-ROUNDS = (2, 20, 60)
+ROUNDS = (2, 20)
 RIDERS = ("random-update:0.01", "random-model:0.01", "stale", "sparse", "fake-data:1:2")
 SHARE = 0.1
 SCORERS = {

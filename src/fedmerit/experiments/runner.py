@@ -23,9 +23,9 @@ LAST = 10  # single rounds swing by some 0.03: results are means over the last r
 class Outcome:
     """The result of one run.
 
-    `accuracy` (or what the task is judged by) is the mean of the last rounds; weights and scores are
-    means over all reports of all rounds, NaN where there were none; `shut_out` counts honest clients
-    that took part and never got any weight.
+    `accuracy` (or what the task is judged by) is the mean of the last rounds; weights and scores
+    are means over all reports of all rounds, NaN where there were none; `shut_out` counts honest
+    clients that took part and never got any weight.
     """
 
     line: str

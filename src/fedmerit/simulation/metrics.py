@@ -26,6 +26,8 @@ def auc(scores: NDArray[np.floating], labels: NDArray[np.integer]) -> float:
 
 
 def log_loss(logits: NDArray[np.floating], labels: NDArray[np.integer]) -> float:
-    """Return the mean binary cross entropy."""
+    """Return the mean binary cross entropy; NaN for a model that has diverged."""
+    if not np.isfinite(logits).all():
+        return float("nan")
     signed = np.where(labels == 1, -logits, logits).astype(np.float64)
     return float(np.logaddexp(0.0, signed).mean())
