@@ -139,6 +139,16 @@ def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
     temporary.replace(path)
 
 
+def read_outcomes(path: Path) -> list[Outcome]:
+    """Read what `write_outcomes` wrote."""
+    kinds = {"line": str, "seed": int, "rounds": int, "shut_out": int}
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            Outcome(**{name: kinds.get(name, float)(text or "nan") for name, text in row.items()})
+            for row in csv.DictReader(file)
+        ]
+
+
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else math.nan
 
