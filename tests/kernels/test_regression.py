@@ -3,18 +3,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmerit.kernels.private import private_parts
 from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
-from fedmerit.scorers.merit import gram
+from fedmerit.scorers.private import inner_products
+from fedmerit.scorers.products import gram
+from fedmerit.types import RoundInputs
 
 pytestmark = pytest.mark.kernel
+
+
+def fit_one(columns, target):
+    return least_absolute(columns, target[:, None])[:, 0]
 
 
 def test_least_absolute_ignores_gross_errors(rng):
     g, w = rng.normal(size=(2, 200))
     target = 1.5 * g - 0.25 * w + 0.125
     target[::5] += rng.normal(scale=50, size=40)
-    coefficients = least_absolute(np.stack([g, w, np.ones(200)]), target)
+    coefficients = fit_one(np.stack([g, w, np.ones(200)]), target)
     assert coefficients == pytest.approx([1.5, -0.25, 0.125], abs=1e-6)
 
 
@@ -23,7 +28,7 @@ def test_least_absolute_is_nearly_optimal(seed):
     """Compared with every line through two points, one of which is optimal."""
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(2, 15))
-    slope, constant = least_absolute(np.stack([x, np.ones(15)]), y)
+    slope, constant = fit_one(np.stack([x, np.ones(15)]), y)
     best = min(
         np.abs(y - y[i] - (y[j] - y[i]) / (x[j] - x[i]) * (x - x[i])).sum()
         for i in range(15)
@@ -32,10 +37,20 @@ def test_least_absolute_is_nearly_optimal(seed):
     assert np.abs(y - slope * x - constant).sum() <= best * 1.05
 
 
+def test_clients_are_fitted_together_as_alone(rng):
+    columns = rng.normal(size=(3, 101))
+    targets = rng.normal(size=(101, 5))
+    targets[:, 3] = 0
+    together = least_absolute(columns, targets)
+    for i in range(5):
+        assert together[:, i] == pytest.approx(fit_one(columns, targets[:, i]), abs=1e-12)
+    assert (together[:, 3] == 0).all()
+
+
 def test_dependent_columns_do_no_harm(rng):
     g = rng.normal(size=100)
     columns = np.stack([g, 2 * g, np.zeros(100), np.ones(100)])
-    coefficients = least_absolute(columns, 3 * g)
+    coefficients = fit_one(columns, 3 * g)
     assert coefficients @ columns == pytest.approx(3 * g, abs=1e-6)
 
 
@@ -47,8 +62,7 @@ def test_signs_and_deviations_of_residuals(rng):
     updates[1, 5:10] -= 1.0
     signals = np.empty((3, d), dtype=np.uint8)
     deviations = np.empty((3, 2, 2))
-    order, starts = np.arange(d), np.array([0, d, d])
-    residual_signs(updates, public, order, starts, 1e-6, signals, deviations)
+    residual_signs(updates, public, np.array([0, d, d]), 1e-6, signals, deviations)
     assert (signals[[0, 2]] == TIE).all()
     assert signals[1].tolist() == [POSITIVE] * 5 + [NEGATIVE] * 5 + [TIE] * 50
     assert deviations[1, 0, 0] == pytest.approx(10, rel=1e-3)
@@ -58,23 +72,32 @@ def test_signs_and_deviations_of_residuals(rng):
     assert (deviations[:, 1] == 0).all()
 
 
-def test_private_parts_are_least_squares_remainders(rng):
-    k, d = 3, 120
-    updates, previous = rng.normal(size=(2, k, d))
-    public = rng.normal(size=(2, d))
+def test_inner_products_of_private_parts_are_those_of_least_squares_remainders(rng):
+    k, d = 3, 300
+    updates, previous = rng.normal(size=(2, k, d)).astype(np.float32)
+    public = rng.normal(size=(2, d)).astype(np.float32)
+    public[1, 130:] = 2 * public[0, 130:]  # dependent in the second stratum
     previous[2] = 0
-    order, starts = rng.permutation(d), np.array([0, 50, d])
-    parts = np.empty((k, d), dtype=np.float32)
-    private_parts(updates, public, previous, order, starts, parts)
-    for begin, end in ((0, 50), (50, d)):
-        cell = order[begin:end]
+    starts = np.array([0, 130, d])
+    whole, private = inner_products(RoundInputs(updates, public, previous=previous), starts)
+    expected = np.zeros((k, k))
+    for begin, end in ((0, 130), (130, d)):
+        parts = []
         for i in range(k):
-            columns = [np.ones(len(cell)), *public[:, cell]]
-            if i < 2:
-                columns.append(previous[i, cell])
-            design = np.stack(columns, axis=1)
-            fit = design @ np.linalg.lstsq(design, updates[i, cell], rcond=None)[0]
-            assert parts[i, cell] == pytest.approx(updates[i, cell] - fit, abs=1e-5)
+            columns = [np.ones(end - begin), *public[:, begin:end], previous[i, begin:end]]
+            design = np.stack(columns, axis=1).astype(np.float64)
+            target = updates[i, begin:end].astype(np.float64)
+            parts.append(target - design @ np.linalg.lstsq(design, target, rcond=None)[0])
+        expected += np.stack(parts) @ np.stack(parts).T
+    assert private == pytest.approx(expected, abs=1e-9)
+    assert whole == pytest.approx(gram(updates), abs=1e-9)
+
+
+def test_a_report_made_of_public_vectors_has_no_private_part(rng):
+    public = rng.normal(size=(2, 500)).astype(np.float32)
+    updates = np.stack([public[0] - 3 * public[1], rng.normal(size=500)]).astype(np.float32)
+    whole, private = inner_products(RoundInputs(updates, public), np.array([0, 500]))
+    assert private[0, 0] < 1e-12 * whole[0, 0]
 
 
 def test_gram_holds_all_inner_products(rng):

@@ -1,11 +1,14 @@
 """What public information can produce earns nothing; what clients add themselves does."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import fedmerit
 from fedmerit.scorers.evidence import agreeing_z, discoveries, upper_tail
-from fedmerit.scorers.strata import assign_strata, group_by
+from fedmerit.scorers.strata import assign_strata, lay_out
+from fedmerit.validation import check_round
 from tests.conftest import JIT_OFF
 from tests.rounds import public_round
 
@@ -159,10 +162,9 @@ def test_upper_tail_of_the_normal():
 
 
 def test_agreeing_z_takes_the_best_fifth():
-    z = np.full((11, 11), np.nan)
-    z[0, 1:] = np.arange(10)  # ten peers: the second largest counts, times 10 / 2
-    z[1:, 0] = 0.0
-    reached, p_values = agreeing_z(z)
+    # Client 0 has ten peers: the second largest z counts, times 10 / 2. The others have one.
+    ordered = np.array([(0, j) for j in range(1, 11)] + [(j, 0) for j in range(1, 11)])
+    reached, p_values = agreeing_z(11, ordered, np.r_[np.arange(10.0), np.zeros(10)])
     assert reached[0] == 8
     assert p_values[0] == pytest.approx(5 * upper_tail(np.array([8.0]))[0])
     assert p_values[1] == pytest.approx(0.5)
@@ -179,16 +181,33 @@ def test_strata_follow_layers_and_public_quantiles(rng):
     layers = np.repeat([0, 1, 2], [4000, 2000, 10])
     public = rng.normal(size=(2, 6010)).astype(np.float32)
     public[0, :300] = 0
-    stratum = assign_strata(6010, public, layers, strata=12)
+    stratum = assign_strata(6010, public[0], layers, strata=12)
     for s in np.unique(stratum):
         assert len(np.unique(layers[stratum == s])) == 1
     assert len(np.unique(stratum[:300])) == 1
     assert not np.isin(stratum[300:4000], stratum[:300]).any()  # exact zeros are their own kind
     highest = [public[0, stratum == s].max() for s in np.unique(stratum[300:4000])]
     assert len(highest) == len(set(highest)) > 4
-    order, starts = group_by(stratum, int(stratum.max()) + 1)
-    assert (np.diff(stratum[order]) >= 0).all()
-    assert starts[-1] == 6010
+    assert set(stratum) == set(range(stratum.max() + 1))
+
+
+def test_a_laid_out_round_has_its_strata_in_a_row(rng):
+    marks = np.arange(5000.0)
+    layers = np.repeat([1, 0], [3000, 2000])
+    public = rng.normal(size=5000)
+    inputs = check_round(np.stack([marks, marks]), public, layers)
+    laid, starts = lay_out(inputs, 8, None, rng)
+    positions = laid.updates[0].astype(int)
+    assert sorted(positions) == list(range(5000))
+    assert (laid.public[0] == public[positions]).all()
+    assert (laid.layers == layers[positions]).all()
+    highest = -np.inf, -np.inf
+    for begin, end in pairwise(starts):
+        here = positions[begin:end]
+        assert len(set(layers[here])) == 1
+        lowest = layers[here[0]], public[here].min()
+        assert lowest > highest
+        highest = layers[here[0]], public[here].max()
 
 
 def test_gated_weights_leave_out_who_shows_nothing():

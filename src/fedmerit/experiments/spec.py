@@ -113,6 +113,12 @@ PUBLISHED = Line(
 DEFAULT = Line("fedmerit", "fedmerit, default", "gated", Merit(), norm_bound=3.0)
 LINES = (FEDAVG, PUBLISHED, DEFAULT)
 
+
+def _shares(behaviour: str) -> tuple[Point, ...]:
+    """Return the paper's shares of dishonest users; none is the same run as all honest."""
+    return tuple(Point(p, f"{p}% {behaviour}" if p else "") for p in (0, 10, 20, 30, 40, 50))
+
+
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
@@ -120,7 +126,7 @@ EXPERIMENTS = {
             "mnist-free-riders",
             "MNIST with free riders",
             "free riders (%)",
-            tuple(Point(p, f"{p}% random-update:0.01") for p in (0, 10, 20, 30, 40, 50)),
+            _shares("random-update:0.01"),
             LINES,
         ),
         # The other reading of the paper's "generates model parameters": the rider's model is noise.
@@ -128,7 +134,7 @@ EXPERIMENTS = {
             "mnist-random-models",
             "MNIST with free riders that send random models",
             "free riders (%)",
-            tuple(Point(p, f"{p}% random-model:0.01") for p in (0, 10, 20, 30, 40, 50)),
+            _shares("random-model:0.01"),
             LINES,
         ),
         Experiment(

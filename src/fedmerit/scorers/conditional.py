@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from fedmerit.kernels.residual import POSITIVE, residual_signs
 from fedmerit.scorers.agreement import score_groups
-from fedmerit.scorers.cohort import find_cohort
+from fedmerit.scorers.cohort import cohort_of
 from fedmerit.scorers.evidence import agreeing_z, discoveries
 from fedmerit.scorers.pairs import (
     check_enough_parameters,
-    choose_peers,
-    mean_over_peers,
-    random_halves,
+    halves_of_strata,
+    plan_comparisons,
 )
-from fedmerit.scorers.strata import DEFAULT_STRATA, assign_strata, group_by
+from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
+from fedmerit.scorers.strata import DEFAULT_STRATA, lay_out
 from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_count, check_number
 
@@ -41,7 +41,8 @@ class ConditionalPCA:
     Parameters
     ----------
     peers
-        How many random peers each client is compared with; ``None`` for all of them.
+        How many peers each client is compared with, by a random plan that keeps all connected;
+        ``None`` for all of them.
     strata
         How many strata of the first public vector, over all layers.
     fdr
@@ -49,58 +50,64 @@ class ConditionalPCA:
         are accepted as having worked.
     explained
         A report of which public information explains at least this share is flagged for that.
+    sample
+        How many parameters are looked at, drawn anew after the updates are in; ``None`` for all.
     """
 
     peers: int | None = None
     strata: int = DEFAULT_STRATA
     fdr: float = 0.01
     explained: float = 0.6
+    sample: int | None = DEFAULT_SAMPLE
 
     def __post_init__(self) -> None:
         check_count("strata", self.strata, least=1)
         check_number("fdr", self.fdr, above=0, below=1)
         check_number("explained", self.explained, above=0, most=1)
+        check_sample(self.sample)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs."""
-        return self.score_in(self.stratify(inputs), inputs, rng)
-
-    def stratify(self, inputs: RoundInputs) -> NDArray[np.int64]:
-        """Return the stratum of each parameter."""
-        return assign_strata(inputs.parameters, inputs.public, inputs.layers, self.strata)
+        return self.score_in(*lay_out(inputs, self.strata, self.sample, rng), rng)
 
     def score_in(
-        self, stratum: NDArray[np.int64], inputs: RoundInputs, rng: np.random.Generator
+        self, inputs: RoundInputs, starts: NDArray[np.int64], rng: np.random.Generator
     ) -> Contributions:
-        """Score checked inputs inside given strata, for callers that use the same ones."""
+        """Score a round that is laid out in strata, for callers that use the same ones."""
         if isinstance(inputs.updates, Signals):
             # Levels cannot be regressed; the strata still condition on the public vector.
             signals, explained = inputs.updates, np.zeros(inputs.clients)
         else:
-            signals, explained = unexplained_signs(inputs.updates, inputs.public, stratum)
-        check_enough_parameters(signals)
+            signals, explained = unexplained_signs(inputs.updates, inputs.public, starts)
+        return self.judge(signals, explained, starts, rng)
 
-        second_half = np.ones(inputs.parameters, dtype=np.int64)
-        second_half[random_halves(inputs.parameters, rng)[: inputs.parameters // 2]] = 0
-        groups = 2 * (int(stratum.max()) + 1)
-        order, starts = group_by(2 * stratum + second_half, groups)
-        ordered = choose_peers(inputs.clients, self.peers, rng)
-        pairs = score_groups(signals, order, starts, ordered)
-        reached, p_values = agreeing_z(pairs.z)
+    def judge(
+        self,
+        signals: Signals,
+        explained: NDArray[np.float64],
+        starts: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Contributions:
+        """Score signals that are laid out in strata; public information explains these shares."""
+        check_enough_parameters(signals)
+        order, halves = halves_of_strata(starts, rng)
+        ordered = plan_comparisons(len(signals.values), self.peers, rng)
+        pairs = score_groups(signals, order, halves, ordered)
+        reached, p_values = agreeing_z(pairs.clients, ordered, pairs.z)
         flagged, reasons = self._flags(reached, p_values, explained)
         return Contributions.of(
             "conditional",
-            mean_over_peers(pairs.pairwise),
-            pairwise=pairs.pairwise,
-            agreement=pairs.agreement,
-            chance=pairs.chance,
-            z=pairs.z,
+            pairs.mean(pairs.score),
+            pairwise=pairs.matrix(pairs.score),
+            agreement=pairs.matrix(pairs.agreement),
+            chance=pairs.matrix(pairs.chance),
+            z=pairs.matrix(pairs.z),
             p_values=p_values,
             flagged=flagged,
             reasons=reasons,
             eligible=~flagged,
-            evidence=find_cohort(pairs.z).evidence,
-            epsilon=pairs.epsilon,
+            evidence=cohort_of(pairs.clients, ordered, pairs.z).evidence,
+            epsilon=pairs.mean(pairs.certificate),
             explained=explained,
         )
 
@@ -127,19 +134,18 @@ class ConditionalPCA:
 
 
 def unexplained_signs(
-    updates: FloatArray, public: FloatArray | None, stratum: NDArray[np.int64]
+    updates: FloatArray, public: FloatArray | None, starts: NDArray[np.int64]
 ) -> tuple[Signals, NDArray[np.float64]]:
     """Return the signs of what public information leaves of each report, and the share it explains.
 
-    The share is measured in absolute deviations: 1 for a replay, about 0 for private work.
+    Stratum s holds the parameters ``starts[s]:starts[s + 1]``. The share is measured in absolute
+    deviations: 1 for a replay, about 0 for private work.
     """
     clients, parameters = updates.shape
     known = np.empty((0, parameters), dtype=updates.dtype) if public is None else public
-    strata = int(stratum.max()) + 1
-    order, starts = group_by(stratum, strata)
     values = np.empty((clients, parameters), dtype=np.uint8)
-    deviations = np.empty((clients, strata, 2))
-    residual_signs(updates, known, order, starts, _PRECISION, values, deviations)
+    deviations = np.empty((clients, len(starts) - 1, 2))
+    residual_signs(updates, known, starts, _PRECISION, values, deviations)
     left, spread = deviations.sum(axis=1).T
     # A constant report has no spread; everybody can make one.
     unexplained = np.divide(left, spread, out=np.zeros(clients), where=spread > 0)

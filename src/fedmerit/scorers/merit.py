@@ -11,20 +11,20 @@ the public vectors nor the client's own previous report explain. How this form w
 was tried beside it, is written up in docs/decisions and docs/results.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.kernels.private import private_parts
-from fedmerit.kernels.products import inner_products
 from fedmerit.scorers.cohort import find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.scorers.sampling import DEFAULT_SAMPLE, sample_parameters
-from fedmerit.scorers.strata import group_by
-from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
-from fedmerit.validation import check_count
+from fedmerit.scorers.panels import draw_panels, join_panels
+from fedmerit.scorers.private import inner_products
+from fedmerit.scorers.products import cosines, off_diagonal
+from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
+from fedmerit.scorers.strata import lay_out
+from fedmerit.types import Contributions, RoundInputs, Signals
 
 # Updates longer than this many median norms count as if they had that norm.
 _NORM_CAP = 2.0
@@ -36,6 +36,8 @@ _BETTER_PEERS = 0.75
 _SIZE_CAP = 2.0
 # A cohort whose updates agree less than this has no direction to compare with.
 _LEAST_DIRECTION = 0.02
+# Amounts are compared between all pairs; of more clients than this, inside random panels.
+PANEL = 256
 # A private part below this share of the update is rounding.
 _ROUNDING = 3e-6
 # A client that points against the cohort by at least half of what the cohort agrees is reversed.
@@ -48,6 +50,9 @@ _CLEAR_DIRECTION = 0.25
 @dataclass(frozen=True)
 class Merit:
     """The default score: about zero for whatever public information can produce.
+
+    Rounds of more than 256 clients are scored in random panels of at most so many: a client's
+    amount of work is then measured against its panel, and near-copies are found inside panels only.
 
     Parameters
     ----------
@@ -62,19 +67,24 @@ class Merit:
     sample: int | None = DEFAULT_SAMPLE
 
     def __post_init__(self) -> None:
-        if self.sample is not None:
-            check_count("sample", self.sample, least=1)
+        check_sample(self.sample)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; needs float updates."""
         if isinstance(inputs.updates, Signals):
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
-        inputs = sample_parameters(inputs, self.sample, rng)
-        assert not isinstance(inputs.updates, Signals)
-        stratum = self.gate.stratify(inputs)
-        evidence = self.gate.score_in(stratum, inputs, rng)
-        private = gram(_private_parts(inputs, stratum))
-        whole = gram(inputs.updates)
+        panels = draw_panels(inputs.clients, PANEL, rng)
+        return join_panels(
+            panels, [self._score_panel(_part(inputs, panel), panel, rng) for panel in panels]
+        )
+
+    def _score_panel(
+        self, inputs: RoundInputs, names: NDArray[np.int64], rng: np.random.Generator
+    ) -> Contributions:
+        """Score clients that are all compared with each other; `names` are their numbers."""
+        inputs, starts = lay_out(inputs, self.gate.strata, self.sample, rng)
+        evidence = self.gate.score_in(inputs, starts, rng)
+        whole, private = inner_products(inputs, starts)
         cosine, work = work_of(private, whole, inputs.parameters)
         trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
         quality, direction = quality_of(whole, trust)
@@ -95,14 +105,14 @@ class Merit:
             if cohort.reasons[client]:
                 return cohort.reasons[client]
             if copies.twin[client] >= 0:
-                return f"near-copy of client {copies.twin[client]}"
+                return f"near-copy of client {names[copies.twin[client]]}"
             return "reversed" if reversed_[client] else ""
 
         reasons = tuple(reason(client) for client in range(inputs.clients))
         return Contributions.of(
             "merit",
             scores,
-            pairwise=_off_diagonal(cosine),
+            pairwise=off_diagonal(cosine),
             z=evidence.z.copy(),
             p_values=evidence.p_values.copy(),
             flagged=np.array([bool(text) for text in reasons]),
@@ -113,6 +123,19 @@ class Merit:
             explained=evidence.explained.copy(),
             work=work,
         )
+
+
+def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
+    """Return the round of some of its clients; all of them in order are taken as they are."""
+    if len(rows) == inputs.clients:
+        return inputs
+    assert not isinstance(inputs.updates, Signals)
+    return replace(
+        inputs,
+        updates=inputs.updates[rows],
+        previous=None if inputs.previous is None else inputs.previous[rows],
+        trust=None if inputs.trust is None else inputs.trust[rows],
+    )
 
 
 def _trusted(
@@ -135,17 +158,6 @@ def _trusted(
     return trusted
 
 
-def gram(rows: FloatArray) -> NDArray[np.float64]:
-    """Inner products of all pairs of rows, (k, k)."""
-    clients = rows.shape[0]
-    upper = np.triu_indices(clients)
-    values = np.empty(len(upper[0]))
-    inner_products(rows, np.column_stack(upper).astype(np.int64), values)
-    full = np.empty((clients, clients))
-    full[upper] = full[upper[::-1]] = values
-    return full
-
-
 def work_of(
     private: NDArray[np.float64], whole: NDArray[np.float64], parameters: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -158,12 +170,12 @@ def work_of(
     shrink = np.minimum(1.0, _NORM_CAP * np.median(norms) / np.maximum(norms, 1e-300))
     private_norms = np.sqrt(np.maximum(np.diagonal(private), 0.0))
     private_norms = np.where(private_norms > _ROUNDING * norms, private_norms, 0.0)
-    cosine = _cosines(private, private_norms)
+    cosine = cosines(private, private_norms)
     sizes = private_norms * shrink
     share = np.minimum(1.0, sizes / max(_SIZE_CAP * float(np.median(sizes)), 1e-300))
     # No pair counts beyond what the better of its two clients typically shows: colluders agree
     # perfectly with each other and with nobody else.
-    typical = np.nanquantile(_off_diagonal(cosine), _BETTER_PEERS, axis=1)
+    typical = np.nanquantile(off_diagonal(cosine), _BETTER_PEERS, axis=1)
     # Disagreement is not held against anyone: with few classes per client, most honest pairs pull
     # apart, and the work of either is real.
     least = _CHANCE / np.sqrt(parameters)
@@ -186,7 +198,7 @@ def quality_of(
     Orientation is the mean cosine with the others, weighted by trust, relative to the cohort's.
     More than the cohort's is not paid: a replayed global update inside a report could fake it.
     """
-    cosine = _cosines(whole, np.sqrt(np.diagonal(whole)))
+    cosine = cosines(whole)
     weights = np.tile(trust, (len(trust), 1))
     np.fill_diagonal(weights, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
@@ -198,27 +210,3 @@ def quality_of(
     reference = float((trust * toward).sum() / trust.sum())
     relative = np.clip(toward / max(reference, _LEAST_DIRECTION), -1.0, 1.0)
     return np.sign(relative) * np.sqrt(np.abs(relative)), direction
-
-
-def _private_parts(inputs: RoundInputs, stratum: NDArray[np.int64]) -> NDArray[np.float32]:
-    updates = inputs.updates
-    assert not isinstance(updates, Signals)
-    order, starts = group_by(stratum, int(stratum.max()) + 1)
-    none = np.empty((0, inputs.parameters), dtype=updates.dtype)
-    public = none if inputs.public is None else inputs.public
-    previous = np.zeros_like(updates) if inputs.previous is None else inputs.previous
-    parts = np.empty(updates.shape, dtype=np.float32)
-    private_parts(updates, public, previous, order, starts, parts)
-    return parts
-
-
-def _cosines(products: NDArray[np.float64], norms: NDArray[np.float64]) -> NDArray[np.float64]:
-    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    cosine: NDArray[np.float64] = products * np.outer(inverse, inverse)
-    return cosine
-
-
-def _off_diagonal(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    result = matrix.copy()
-    np.fill_diagonal(result, np.nan)
-    return result

@@ -1,36 +1,91 @@
 """Scoring on a sample of the parameters, so that the cost does not grow with the model."""
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedmerit.kernels.layout import take_columns
 from fedmerit.types import RoundInputs, Signals
+from fedmerit.validation import check_count
 
 DEFAULT_SAMPLE = 50_000
 # Of every layer at least so many parameters are kept: the last layer is small and says much.
 _LEAST_PER_LAYER = 2_000
+_Value = TypeVar("_Value", bound=np.generic)
+
+
+def check_sample(sample: int | None) -> None:
+    """Check the setting: a number of parameters, or ``None`` for all."""
+    if sample is not None:
+        check_count("sample", sample, least=1)
+
+
+def choose_parameters(
+    parameters: int, layers: NDArray[np.int64] | None, size: int | None, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return about `size` positions in rising order, spread evenly; all of them for ``None``.
+
+    The draw comes after the updates are in: nobody can know which parameters will count.
+    """
+    if size is None or parameters <= size:
+        return np.arange(parameters)
+    even = _spread(parameters, size, rng)
+    if layers is None:
+        return even
+    members = np.bincount(layers)
+    small = members * size < _LEAST_PER_LAYER * parameters
+    if not small.any():
+        return even
+    # Members of the small layers, layer by layer: each layer is a run that is sampled alone.
+    inside = np.flatnonzero(small[layers])
+    inside = inside[np.argsort(layers[inside], kind="stable")]
+    begins = np.cumsum(members[small]) - members[small]
+    extra = [
+        inside[begin + _spread(int(count), _LEAST_PER_LAYER, rng)]
+        for begin, count in zip(begins, members[small], strict=True)
+        if count
+    ]
+    return np.sort(np.concatenate([even[~small[layers[even]]], *extra]))
 
 
 def sample_parameters(
     inputs: RoundInputs, size: int | None, rng: np.random.Generator
 ) -> RoundInputs:
-    """Return the round restricted to about `size` parameters, the same for all clients.
-
-    The draw comes after the updates are in: nobody can know which parameters will count.
-    """
-    if size is None or inputs.parameters <= size or isinstance(inputs.updates, Signals):
+    """Return the round restricted to about `size` parameters, the same for all clients."""
+    if size is None or inputs.parameters <= size:
         return inputs
-    share = size / inputs.parameters
-    wanted = np.full(inputs.parameters, share)
-    if inputs.layers is not None:
-        per_layer = np.bincount(inputs.layers)
-        rate = np.minimum(np.maximum(share, _LEAST_PER_LAYER / np.maximum(per_layer, 1)), 1.0)
-        wanted = rate[inputs.layers]
-    kept = np.flatnonzero(rng.random(inputs.parameters) < wanted)
+    return restrict(inputs, choose_parameters(inputs.parameters, inputs.layers, size, rng))
+
+
+def restrict(inputs: RoundInputs, positions: NDArray[np.int64]) -> RoundInputs:
+    """Return the round with the parameters at `positions`, in that order."""
+    updates = inputs.updates
     return replace(
         inputs,
-        updates=np.ascontiguousarray(inputs.updates[:, kept]),
-        public=None if inputs.public is None else np.ascontiguousarray(inputs.public[:, kept]),
-        layers=None if inputs.layers is None else inputs.layers[kept],
-        previous=None if inputs.previous is None else inputs.previous[:, kept],
+        updates=Signals(_take(updates.values, positions), updates.levels)
+        if isinstance(updates, Signals)
+        else _take(updates, positions),
+        public=None if inputs.public is None else _take(inputs.public, positions),
+        layers=None if inputs.layers is None else inputs.layers[positions],
+        previous=None if inputs.previous is None else _take(inputs.previous, positions),
     )
+
+
+def _take(rows: NDArray[_Value], positions: NDArray[np.int64]) -> NDArray[_Value]:
+    taken = np.empty((rows.shape[0], len(positions)), dtype=rows.dtype)
+    take_columns(rows, positions, taken)
+    return taken
+
+
+def _spread(length: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return about `size` of `length` positions, at a cost that does not grow with `length`."""
+    if length <= size:
+        return np.arange(length)
+    if length < 4 * size:
+        return np.flatnonzero(rng.random(length) < size / length)
+    # One position at random in each of `size` equal stretches. Neighbours can meet in one position.
+    stretches = (np.arange(size) + rng.random(size)) * (length / size)
+    positions = np.minimum(stretches.astype(np.int64), length - 1)
+    return positions[np.diff(positions, prepend=-1) > 0]

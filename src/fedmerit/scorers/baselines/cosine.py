@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmerit.scorers.baselines.products import (
+from fedmerit.scorers.products import (
     cosines,
     cosines_to_mean,
     float_updates,
+    gram,
     off_diagonal,
 )
-from fedmerit.scorers.merit import gram
 from fedmerit.types import Contributions, RoundInputs
 
 

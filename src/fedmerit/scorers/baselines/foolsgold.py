@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmerit.scorers.baselines.products import cosines, float_updates, off_diagonal
-from fedmerit.scorers.merit import gram
+from fedmerit.scorers.products import cosines, float_updates, gram, off_diagonal
 from fedmerit.types import Contributions, RoundInputs
 from fedmerit.validation import check_number
 

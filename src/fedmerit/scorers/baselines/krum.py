@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmerit.kernels.combine import squared_distances
-from fedmerit.scorers.baselines.products import float_updates
+from fedmerit.scorers.products import float_updates
 from fedmerit.types import Contributions, RoundInputs
 from fedmerit.validation import check_count
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmerit.scorers.baselines.products import float_updates
-from fedmerit.scorers.merit import gram
+from fedmerit.scorers.products import float_updates, gram
 from fedmerit.types import Contributions, RoundInputs
 
 

@@ -1,9 +1,10 @@
-"""Cosines from inner products, and other things the baselines are made of."""
+"""Inner products and cosines of updates: what scores that look at directions are made of."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
+from fedmerit.kernels.products import inner_products
 from fedmerit.types import FloatArray, RoundInputs, Signals
 
 Matrix = NDArray[np.float64]
@@ -16,9 +17,24 @@ def float_updates(inputs: RoundInputs, method: str) -> FloatArray:
     return inputs.updates
 
 
-def cosines(products: Matrix) -> Matrix:
-    """Cosines of all pairs from their inner products; 0 where a vector is zero."""
-    norms = np.sqrt(np.diagonal(products))
+def gram(rows: FloatArray) -> Matrix:
+    """Inner products of all pairs of rows, (k, k)."""
+    clients = rows.shape[0]
+    upper = np.triu_indices(clients)
+    values = np.empty(len(upper[0]))
+    inner_products(rows, np.column_stack(upper).astype(np.int64), values)
+    full = np.empty((clients, clients))
+    full[upper] = full[upper[::-1]] = values
+    return full
+
+
+def cosines(products: Matrix, norms: NDArray[np.float64] | None = None) -> Matrix:
+    """Cosines of all pairs from their inner products; 0 where a vector is zero.
+
+    `norms` are given where a caller takes some vectors for zero.
+    """
+    if norms is None:
+        norms = np.sqrt(np.diagonal(products))
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     result: Matrix = products * np.outer(inverse, inverse)
     return result
