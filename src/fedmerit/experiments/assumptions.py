@@ -1,11 +1,12 @@
 """The paper's assumption, tested: signals of two parameters are independent and alike.
 
 A sample is one client's report in one round: its signal for a parameter is the level of the
-parameter's change. For many random pairs of parameters, Spearman's test asks whether their signals
-are independent, and the Kolmogorov-Smirnov test whether they have one distribution. The paper shows
-one pair. Counted here is the share of pairs that reject at 5 %: 5 % is what the assumption allows.
-A parameter whose signals never vary cannot reject either test against another like it, and says
-nothing; how many pairs have one is shown beside.
+parameter's change, among as many levels as the paper uses for the model. For many random pairs of
+parameters, Spearman's test asks whether their signals are independent, and the Kolmogorov-Smirnov
+test whether they have one distribution. The paper shows one pair. Counted here is the share of
+pairs that reject at 5 %: 5 % is what the assumption allows. A parameter whose signals never vary
+cannot reject either test against another like it, and says nothing; how many pairs have one is
+shown beside.
 """
 
 import csv
@@ -17,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import MissingExtraError
-from fedmerit.experiments.clicks import BASE
+from fedmerit.experiments.clicks import BASE, DIN_LEVELS
 from fedmerit.experiments.runner import fitted
 from fedmerit.experiments.spec import Experiment, Line, Point
-from fedmerit.quantisers import QuantileBins
+from fedmerit.quantisers import DEFAULT_LEVELS, QuantileBins
 from fedmerit.rng import stream
 from fedmerit.scorers import ExactPCA
 from fedmerit.simulation.clicks.log import ClickLog
@@ -97,7 +98,7 @@ def _signals(
     """Return the signals (reports, d), the layer of each parameter, and how many are embeddings."""
     federation = Federation(config, data)
     rows = federation.task.rows
-    bins = QuantileBins()
+    bins = QuantileBins(DIN_LEVELS if isinstance(data, ClickLog) else DEFAULT_LEVELS)
     reports = []
     for inputs in observe_rounds(config, data, rounds):
         assert isinstance(inputs.updates, np.ndarray)

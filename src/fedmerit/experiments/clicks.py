@@ -13,7 +13,8 @@ from fedmerit.simulation.config import DinChoice, FederationConfig
 from fedmerit.simulation.training import LocalTraining
 
 RATE = 0.1
-_ALPHA = 100.0  # the paper's for DIN
+DIN_LEVELS = 256  # this and alpha are the paper's for DIN
+_ALPHA = 100.0
 BASE = FederationConfig(
     users=2000,
     per_round=20,
@@ -25,7 +26,7 @@ BASE = FederationConfig(
     norm_bound=None,
 )
 # h = 256 and Xmax = 0.1 times the learning rate, on all parameters; the rate is the first round's.
-_PAPERS = PublishedPCA(quantiser=CpSGD(levels=256, clip=0.1 * RATE), peers=5, bonus=1000)
+_PAPERS = PublishedPCA(quantiser=CpSGD(levels=DIN_LEVELS, clip=0.1 * RATE), peers=5, bonus=1000)
 
 FEDAVG = Line("fedavg", "FedAvg, rows by touch", "size", touched=True)
 PLAIN = Line("fedavg-plain", "FedAvg, plain", "size")
