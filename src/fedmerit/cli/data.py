@@ -13,7 +13,7 @@ app = typer.Typer(help="Data sets for simulations.", no_args_is_help=True)
 
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="A folder with the four IDX files, plain or .gz."),
+    typer.Option("--data-dir", help="A folder with the published files (IDX, CSV), plain or .gz."),
 ]
 
 
@@ -37,9 +37,9 @@ def list_(
     Example: fedmerit data list
     """
     check_extra()
-    from fedmerit.simulation.datasets import SOURCES, is_ready
+    from fedmerit.simulation.catalogue import CATALOGUE, is_ready
 
-    rows = [(source.name, is_ready(source.name), source.origin) for source in SOURCES.values()]
+    rows = [(source.name, is_ready(source.name), source.origin) for source in CATALOGUE.values()]
     if as_json:
         print_json([{"name": name, "ready": ready, "from": origin} for name, ready, origin in rows])
     else:
@@ -57,7 +57,7 @@ def fetch(
     Example: fedmerit data fetch digits
     """
     check_extra()
-    from fedmerit.simulation.datasets import fetch as fetch_dataset
+    from fedmerit.simulation.catalogue import fetch as fetch_dataset
 
     with console.status(f"fetching {name}"):
         path = fetch_dataset(name, data_dir)

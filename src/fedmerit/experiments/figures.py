@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKERS = "osD^v"
+_MARKERS = "osD^v<>p"
+_METRICS = {"accuracy": "test accuracy", "auc": "test AUC"}
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.grid": True,
@@ -44,7 +45,7 @@ def draw(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> l
             _over_points(left, experiment, outcomes, "dishonest_weight")
             left.set(ylabel="average weight of a dishonest user", ylim=(0, None), title="(a)")
             _over_points(right, experiment, outcomes, "accuracy")
-            right.set(ylabel="test accuracy", title="(b)")
+            right.set(ylabel=_METRICS[experiment.metric], title="(b)")
         figure.suptitle(experiment.title, fontsize=10)
         return _save(figure, folder / experiment.name)
 
@@ -85,11 +86,12 @@ def _over_rounds(axes: "Axes", experiment: Experiment, folder: Path) -> None:
         (drawn,) = axes.plot(numbers, [sum(v) / len(v) for v in by_round], label=line.label)
         low, high = [min(v) for v in by_round], [max(v) for v in by_round]
         axes.fill_between(numbers, low, high, alpha=0.2, color=drawn.get_color())
-    for label, accuracy in _PAPER.items():
+    paper = _PAPER if experiment.metric == "accuracy" else {}
+    for label, accuracy in paper.items():
         style = ":" if label == "FedAvg" else "--"
         axes.axhline(accuracy, color="grey", linewidth=0.8, linestyle=style)
         axes.text(1, accuracy, f"paper, {label}", fontsize=6, color="grey", va="bottom")
-    axes.set(xlabel="round", ylabel="test accuracy")
+    axes.set(xlabel="round", ylabel=_METRICS[experiment.metric])
     axes.legend(loc="lower right")
 
 
