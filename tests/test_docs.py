@@ -109,6 +109,12 @@ def test_readme_example_is_about_ten_lines():
     assert len([line for line in example.splitlines() if line.strip()]) <= 12
 
 
+def test_api_reference_is_complete():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    public = {name for name in fedmerit.__all__ if not name.startswith("__")}
+    assert public <= set(re.findall(r"fedmerit\.(\w+)", text))
+
+
 class Fetched(HTMLParser):
     """Collects what a browser would fetch to show a page."""
 
