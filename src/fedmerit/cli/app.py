@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from fedmerit import __version__
-from fedmerit.cli import audit, benchmark, data, demo, ledger, reproduce, simulate
+from fedmerit.cli import audit, benchmark, data, demo, flower_demo, ledger, reproduce, simulate
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
@@ -23,6 +23,7 @@ app.command("benchmark")(benchmark.benchmark)
 app.add_typer(data.app, name="data")
 app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
+app.command("flower-demo")(flower_demo.flower_demo)
 
 
 @app.callback(invoke_without_command=True)

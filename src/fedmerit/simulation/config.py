@@ -1,16 +1,15 @@
 """Every setting of a simulated federation; the defaults are the paper's for MNIST."""
 
-import inspect
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule
 from fedmerit.quantisers import Dequantiser
+from fedmerit.rounds import RoundRules
 from fedmerit.scorers import Merit
 from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
 from fedmerit.simulation.training import LocalTraining
@@ -19,7 +18,6 @@ from fedmerit.validation import check_count, check_number
 
 PARTITIONS = ("dirichlet", "iid", "shards")
 SCORED = ("all", "dense")
-WEIGHTINGS = ("gated", "score", "size", "uniform")
 
 
 @dataclass(frozen=True)
@@ -160,23 +158,7 @@ class FederationConfig:
             )
         check_count("rounds", self.rounds, least=1)
         check_count("seed", self.seed, least=0)
-        check_number("alpha", self.alpha, least=0)
-        if self.weighting not in WEIGHTINGS:
-            raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)
-        if self.weighting in ("gated", "score") and self.scorer is None:
-            raise SettingError(f"weighting {self.weighting} needs a scorer, got None")
-        if self.norm_bound is not None:
-            check_number("norm_bound", self.norm_bound, above=0)
-        if self.reward is not None and self.scorer is None:
-            raise SettingError("a reward needs a scorer, got None")
-        if self.rule not in AGGREGATORS:
-            raise UnknownNameError.of("rule", self.rule, AGGREGATORS)
-        takes_weights = "weights" in inspect.signature(AGGREGATORS[self.rule]).parameters
-        if self.weighting != "uniform" and not takes_weights:
-            raise SettingError(
-                f"rule {self.rule} takes no weights and needs weighting uniform, "
-                f"got {self.weighting}"
-            )
+        self.rules  # noqa: B018 - checks itself
         if self.touched and self.rule != "mean":
             raise SettingError(f"touched needs rule mean, got {self.rule}")
         if self.scored not in SCORED:
@@ -185,3 +167,15 @@ class FederationConfig:
             raise SettingError(
                 f"upload must be a quantiser whose levels stand for values, got {self.upload!r}"
             )
+
+    @property
+    def rules(self) -> RoundRules:
+        """How the server settles a round."""
+        return RoundRules(
+            scorer=self.scorer,
+            weighting=self.weighting,
+            alpha=self.alpha,
+            rule=self.rule,
+            norm_bound=self.norm_bound,
+            reward=self.reward,
+        )

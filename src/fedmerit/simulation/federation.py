@@ -5,16 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
-from fedmerit.aggregators import aggregate
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
-from fedmerit.incentive.paying import pay_round
 from fedmerit.rng import stream
-from fedmerit.scorers import Merit, RoundHistory, gated_weights
-from fedmerit.scorers import weights as score_weights
-from fedmerit.scorers.history import REMEMBERED_CLIENTS
+from fedmerit.rounds import Clock, Replies, scoring_stream, settle_round
+from fedmerit.scorers import RoundHistory
 from fedmerit.simulation.accounts import Accounts
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
@@ -22,21 +18,10 @@ from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
 from fedmerit.simulation.network import Vector
 from fedmerit.simulation.partition import Indices
-from fedmerit.simulation.records import Clock, client_records
 from fedmerit.simulation.sequential import train_sequential
 from fedmerit.simulation.task import make_task
-from fedmerit.simulation.touched import mean_over_touching
 from fedmerit.simulation.training import TrainingJob
-from fedmerit.types import (
-    ClientRecord,
-    Contributions,
-    FloatArray,
-    Rejection,
-    RoundRecord,
-    Signals,
-    freeze,
-)
-from fedmerit.validation import MIN_CLIENTS, check_round, check_weights
+from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
 
 
 @dataclass(frozen=True)
@@ -97,9 +82,7 @@ class Federation:
 
     def start(self) -> FederationState:
         """Return the state before the first round."""
-        # Only the merit score looks at clients' previous reports.
-        remembered = REMEMBERED_CLIENTS if isinstance(self.config.scorer, Merit) else 0
-        history = RoundHistory(remembered=remembered)
+        history = self.config.rules.fresh_history()
         return FederationState(0, history.published(freeze(self._initial.copy())))
 
     @property
@@ -131,25 +114,29 @@ class Federation:
         with clock.phase("reports"):
             reports = {c: self._report(c, number, state, clients, honest) for c in clients}
         used = [c for c in clients if np.isfinite(reports[c].update).all()]
-        rejected = tuple(
-            Rejection(str(c), "the update is not finite") for c in clients if c not in used
+        rejected = [Rejection(str(c), "the update is not finite") for c in clients if c not in used]
+        settled = settle_round(
+            self.config.rules,
+            state.history,
+            self._upload({c: reports[c] for c in used}, number, clock),
+            scoring_stream(self.config.seed, number),
+            layers=self._layers,
+            scored=self._scored,
+            rows=self.task.rows if self.config.touched else None,
+            rejected=rejected,
+            clock=clock,
         )
-        change: FloatArray = np.zeros_like(state.model)
-        records: tuple[ClientRecord, ...] = ()
-        history = state.history
-        if len(used) >= MIN_CLIENTS:
-            change, records, history = self._combine(
-                [reports[c] for c in used], used, rejected, number, state, clock
-            )
+        change = np.zeros_like(state.model) if settled.change is None else settled.change
         model = (state.model + change).astype(np.float32)
         with clock.phase("evaluation"):
             metrics = self.task.evaluate(model)
         after = FederationState(
             number,
-            history.published(freeze(model)),
+            settled.history.published(freeze(model)),
             (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
         )
-        return after, RoundRecord(number, records, rejected, metrics, clock.seconds)
+        record = RoundRecord(number, settled.clients, settled.rejected, metrics, clock.seconds)
+        return after, record
 
     def _train(self, clients: Sequence[int], number: int, model: Vector) -> dict[int, Vector]:
         seed, training = self.config.seed, self.config.training
@@ -203,84 +190,24 @@ class Federation:
             )
         )
 
-    def _combine(
-        self,
-        reports: Sequence[Report],
-        clients: Sequence[int],
-        rejected: Sequence[Rejection],
-        number: int,
-        state: FederationState,
-        clock: Clock,
-    ) -> tuple[FloatArray, tuple[ClientRecord, ...], RoundHistory]:
-        config, history = self.config, state.history
-        values: FloatArray = np.stack([report.update for report in reports])
-        uploaded: FloatArray | Signals = values
-        if config.upload is not None:
+    def _upload(self, reports: Mapping[int, Report], number: int, clock: Clock) -> Replies:
+        """Return what reaches the server; levels, where clients upload these, with their values."""
+        updates: FloatArray = np.empty((0, self.network.parameters), dtype=np.float32)
+        if reports:
+            updates = np.stack([report.update for report in reports.values()])
+        signals = None
+        if self.config.upload is not None and reports:
             with clock.phase("upload"):
-                uploaded = config.upload.quantise(
-                    values, stream(config.seed, "round", number, "upload")
-                )
-                values = config.upload.dequantise(uploaded)
-        contributions = None
-        if config.scorer is not None:
-            with clock.phase("scoring"):
-                names = [str(client) for client in clients]
-                remembers = isinstance(config.scorer, Merit)
-                seen, shown, known = self._what_is_scored(values, uploaded, history)
-                inputs = (
-                    known.inputs(names, seen, self._layers)
-                    if remembers
-                    else check_round(shown, known.public, self._layers)
-                )
-                contributions = config.scorer.score(
-                    inputs, stream(config.seed, "round", number, "scoring")
-                )
-                if remembers:
-                    known = known.remembering(names, seen, contributions)
-                    history = replace(known, models=history.models)
-        with clock.phase("aggregation"):
-            weights = self._weights(reports, contributions)
-            change = aggregate(
-                values,
-                None if config.weighting == "uniform" else weights,
-                rule=config.rule,
-                norm_bound=config.norm_bound,
-            )
-            if config.touched and self.task.rows is not None:
-                change = mean_over_touching(change, values, weights, self.task.rows)
-        labels = [self.behaviours[client].label for client in clients]
-        payments = None
-        if config.reward is not None and contributions is not None:
-            ids, refused = [str(c) for c in clients], [r.client for r in rejected]
-            payments = pay_round(config.reward, contributions, ids, refused)
-        records = client_records(
-            clients, labels, reports, weights, contributions, payments, rejected
+                rng = stream(self.config.seed, "round", number, "upload")
+                signals = self.config.upload.quantise(updates, rng)
+                updates = self.config.upload.dequantise(signals)
+        return Replies(
+            clients=[str(client) for client in reports],
+            updates=updates,
+            num_examples=[report.num_examples for report in reports.values()],
+            signals=signals,
+            behaviours=[self.behaviours[client].label for client in reports],
         )
-        return change, records, history
-
-    def _what_is_scored(
-        self, values: FloatArray, uploaded: FloatArray | Signals, history: RoundHistory
-    ) -> tuple[FloatArray, FloatArray | Signals, RoundHistory]:
-        """Cut values, uploads and public vectors down to the parameters that scores look at."""
-        chosen = self._scored
-        if chosen is None:
-            return values, uploaded, history
-        seen = np.ascontiguousarray(values[:, chosen])
-        shown: FloatArray | Signals = seen
-        if isinstance(uploaded, Signals):
-            shown = Signals(np.ascontiguousarray(uploaded.values[:, chosen]), uploaded.levels)
-        return seen, shown, replace(history, models=tuple(m[chosen] for m in history.models))
-
-    def _weights(
-        self, reports: Sequence[Report], contributions: Contributions | None
-    ) -> NDArray[np.float64]:
-        if self.config.weighting == "score" and contributions is not None:
-            return score_weights(contributions.scores, self.config.alpha)
-        if self.config.weighting == "gated" and contributions is not None:
-            return gated_weights(contributions, self.config.alpha)
-        if self.config.weighting == "size":
-            return check_weights([report.num_examples for report in reports], len(reports))
-        return np.full(len(reports), 1 / len(reports))
 
 
 def _training_shape(data: Dataset | ClickLog) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedmerit import ExactPCA, Merit
+from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.behaviours import Assignment, FakeData, LabelFlip, Lazy, LocalData
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.simulation import datasets
@@ -17,7 +18,6 @@ from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.metrics import auc, log_loss
 from fedmerit.simulation.observe import observe_rounds
 from fedmerit.simulation.run import run
-from fedmerit.simulation.touched import mean_over_touching
 from fedmerit.simulation.training import LocalTraining
 
 CONFIG = FederationConfig(
