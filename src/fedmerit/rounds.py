@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedmerit.aggregators import AGGREGATORS, aggregate
 from fedmerit.aggregators.touched import mean_over_touching
+from fedmerit.agreement_map import pack_agreement
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import Payments, RewardRule
@@ -135,6 +136,17 @@ class Replies:
             self.behaviours and [self.behaviours[row] for row in rows],
         )
 
+    def at(self, positions: NDArray[np.int64]) -> "Replies":
+        """Return the replies with the parameters at `positions` only."""
+        return replace(
+            self,
+            updates=np.ascontiguousarray(self.updates[:, positions]),
+            signals=self.signals
+            and Signals(
+                np.ascontiguousarray(self.signals.values[:, positions]), self.signals.levels
+            ),
+        )
+
 
 @dataclass(frozen=True)
 class Settlement:
@@ -145,6 +157,11 @@ class Settlement:
     rejected: tuple[Rejection, ...]
     history: RoundHistory
     contributions: Contributions | None = None
+
+    @property
+    def agreement(self) -> bytes:
+        """Who agrees with whom, packed for the record; empty where nobody was scored."""
+        return b"" if self.contributions is None else pack_agreement(self.contributions.pairwise)
 
 
 class Clock:
@@ -186,7 +203,7 @@ def settle_round(
     *,
     layers: NDArray[np.integer] | None = None,
     scored: NDArray[np.int64] | None = None,
-    rows: NDArray[np.int64] | None = None,
+    touched: NDArray[np.int64] | None = None,
     rejected: Sequence[Rejection] = (),
     clock: Clock | None = None,
 ) -> Settlement:
@@ -201,12 +218,12 @@ def settle_round(
     rng : Generator
         For the scorer.
     layers : (d,) integers, optional
-        The layer of each parameter; with `scored`, of those.
-    scored : indices, optional
-        The parameters that scores look at and histories remember; all by default.
-    rows : (e,) integers, optional
-        The rows of embeddings that the first e parameters belong to, to be averaged over the
-        clients that moved them.
+        The layer of each parameter.
+    scored : positions, optional
+        The parameters that scores look at, where these are not all.
+    touched : (e,) integers, optional
+        The embedding row of each of the first e parameters: rows are averaged over the clients that
+        moved them, see `mean_over_touching`.
     rejected : sequence of Rejection
         Replies that were turned away before; they are paid what the reward rule has for them.
     clock : Clock, optional
@@ -228,14 +245,14 @@ def settle_round(
     contributions = None
     if rules.scorer is not None:
         with clock.phase("scoring"):
-            seen, known = _looked_at(replies, history, scored)
+            seen = replies if scored is None else replies.at(scored)
+            known = history if scored is None else history.at(scored)
+            layer = layers if layers is None or scored is None else layers[scored]
             inputs = (
-                known.inputs(clients, seen.updates, layers)
+                known.inputs(clients, seen.updates, layer)
                 if rules.remembers
                 else check_round(
-                    seen.updates if seen.signals is None else seen.signals,
-                    known.public,
-                    layers,
+                    seen.updates if seen.signals is None else seen.signals, known.public, layer
                 )
             )
             contributions = rules.scorer.score(inputs, rng)
@@ -251,8 +268,8 @@ def settle_round(
             rule=rules.rule,
             norm_bound=rules.norm_bound,
         )
-        if rows is not None:
-            change = mean_over_touching(change, replies.updates, weights, rows)
+        if touched is not None:
+            change = mean_over_touching(change, replies.updates, weights, touched)
     payments = None
     if rules.reward is not None and contributions is not None:
         # Once each: a client may have sent several replies that were refused, or one that was not.
@@ -260,20 +277,6 @@ def settle_round(
         payments = pay_round(rules.reward, contributions, clients, list(outside))
     records = _client_records(replies, weights, contributions, payments, refused)
     return Settlement(change, records, refused, history, contributions)
-
-
-def _looked_at(
-    replies: Replies, history: RoundHistory, scored: NDArray[np.int64] | None
-) -> tuple[Replies, RoundHistory]:
-    """Cut updates, signals and public models down to the parameters that scores look at."""
-    if scored is None:
-        return replies, history
-    signals = replies.signals
-    if signals is not None:
-        signals = Signals(np.ascontiguousarray(signals.values[:, scored]), signals.levels)
-    updates = np.ascontiguousarray(replies.updates[:, scored])
-    models = tuple(model[scored] for model in history.models)
-    return replace(replies, updates=updates, signals=signals), replace(history, models=models)
 
 
 def _screen(replies: Replies, model: FloatArray) -> tuple[Replies, tuple[Rejection, ...]]:
@@ -330,6 +333,7 @@ def _client_records(
     """
     if contributions is None:
         contributions = Contributions.of("none", np.full(len(replies.clients), np.nan))
+    reasons = contributions.reasons_for(replies.clients)
     rewards = {} if payments is None else payments.by_client()
     labels: Sequence[str | None] = replies.behaviours or [None] * len(replies.clients)
     used = tuple(
@@ -340,16 +344,16 @@ def _client_records(
             p_value=_number(contributions.p_values[row]),
             epsilon=_number(contributions.epsilon[row]),
             flagged=bool(contributions.flagged[row]),
-            reason=contributions.reasons[row],
+            reason=reasons[row],
             reward=rewards.get(client),
             num_examples=replies.num_examples[row],
             behaviour=labels[row],
         )
         for row, client in enumerate(replies.clients)
     )
-    reasons: dict[str, str] = {}
+    refusals: dict[str, str] = {}
     for refusal in refused:
-        reasons.setdefault(refusal.client, refusal.reason)
+        refusals.setdefault(refusal.client, refusal.reason)
     return used + tuple(
         ClientRecord(
             client=client,
@@ -358,7 +362,7 @@ def _client_records(
             reason=f"rejected: {reason}",
             reward=rewards[client],
         )
-        for client, reason in reasons.items()
+        for client, reason in refusals.items()
         if client not in replies.clients and rewards.get(client)
     )
 

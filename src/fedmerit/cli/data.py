@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fedmerit.cli.options import Json
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import MissingExtraError
 
@@ -29,9 +30,12 @@ def check_extra() -> None:
 
 @app.command("list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """List the data sets, and whether they are ready to use."""
+    """List the data sets, and whether they are ready to use.
+
+    Example: fedmerit data list
+    """
     check_extra()
     from fedmerit.simulation.catalogue import CATALOGUE, is_ready
 
@@ -48,7 +52,10 @@ def fetch(
     name: Annotated[str, typer.Argument(help="A name that 'fedmerit data list' shows.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Fetch a data set, check it, and keep it in the cache folder."""
+    """Fetch a data set, check it, and keep it in the cache folder.
+
+    Example: fedmerit data fetch digits
+    """
     check_extra()
     from fedmerit.simulation.catalogue import fetch as fetch_dataset
 
@@ -59,7 +66,10 @@ def fetch(
 
 @app.command()
 def path() -> None:
-    """Print the folder that fetched data is kept in (set FEDMERIT_CACHE to move it)."""
+    """Print the folder that fetched data is kept in (set FEDMERIT_CACHE to move it).
+
+    Example: fedmerit data path
+    """
     check_extra()
     from fedmerit.simulation.cache import cache_folder
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.options import Json
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.types import RoundRecord
 from fedmerit.validation import check_count
@@ -49,9 +50,12 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option(help="A few minutes: 10 rounds, one seed, three points.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Run an experiment of the paper and draw its figures."""
+    """Run an experiment of the paper and draw its figures.
+
+    Example: fedmerit reproduce mnist-honest --dataset digits --quick --rounds 1
+    """
     check_extra()
     from fedmerit.experiments.families import ASSUMPTIONS, default_dataset, find_family
     from fedmerit.simulation.catalogue import load

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedmerit.errors import MissingExtraError
 from fedmerit.experiments.runner import Cell, Outcome, accuracies
 from fedmerit.experiments.spec import Experiment
+from fedmerit.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,6 +97,7 @@ def _over_rounds(axes: "Axes", experiment: Experiment, folder: Path) -> None:
 
 def _save(figure: "Figure", stem: Path) -> list[Path]:
     paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    figure.savefig(paths[0], dpi=200)
-    figure.savefig(paths[1], metadata={"Date": None})
+    for path, options in zip(paths, ({"dpi": 200}, {"metadata": {"Date": None}}), strict=True):
+        with whole_file(path) as partial:
+            figure.savefig(partial, **options)  # type: ignore[arg-type]
     return paths

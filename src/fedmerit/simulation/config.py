@@ -116,6 +116,9 @@ class FederationConfig:
     reward : RewardRule or None
         How a round is paid. A round with fewer than two usable replies has no scores and pays
         nobody.
+    together : bool
+        Train all clients of a round together. False trains one after the other: slower, for modules
+        that cannot be stacked.
     extra : Assignment
         Accounts that take part beside the users, as shares of a round's clients: runs with and
         without them are paired (`accounts`).

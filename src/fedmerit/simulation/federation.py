@@ -75,10 +75,8 @@ class Federation:
             *self._accounts.behaviours,
         )
         self.network = self.task.network
-        self._scored = self.task.dense if config.scored == "dense" else None
         self._initial = self.network.flatten()
-        layers = self.network.layers
-        self._layers = layers if self._scored is None else layers[self._scored]
+        self._layers = self.network.layers
 
     def start(self) -> FederationState:
         """Return the state before the first round."""
@@ -121,8 +119,8 @@ class Federation:
             self._upload({c: reports[c] for c in used}, number, clock),
             scoring_stream(self.config.seed, number),
             layers=self._layers,
-            scored=self._scored,
-            rows=self.task.rows if self.config.touched else None,
+            scored=self.task.dense if self.config.scored == "dense" else None,
+            touched=self.task.rows if self.config.touched else None,
             rejected=rejected,
             clock=clock,
         )
@@ -135,7 +133,14 @@ class Federation:
             settled.history.published(freeze(model)),
             (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
         )
-        record = RoundRecord(number, settled.clients, settled.rejected, metrics, clock.seconds)
+        record = RoundRecord(
+            number,
+            settled.clients,
+            settled.rejected,
+            metrics,
+            clock.seconds,
+            settled.agreement,
+        )
         return after, record
 
     def _train(self, clients: Sequence[int], number: int, model: Vector) -> dict[int, Vector]:
