@@ -10,12 +10,14 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.aggregators import AGGREGATORS, aggregate
+from fedmerit.aggregators.touched import mean_over_touching
+from fedmerit.agreement_map import pack_agreement
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import Payments, RewardRule
@@ -134,6 +136,17 @@ class Replies:
             self.behaviours and [self.behaviours[row] for row in rows],
         )
 
+    def at(self, positions: NDArray[np.int64]) -> "Replies":
+        """Return the replies with the parameters at `positions` only."""
+        return replace(
+            self,
+            updates=np.ascontiguousarray(self.updates[:, positions]),
+            signals=self.signals
+            and Signals(
+                np.ascontiguousarray(self.signals.values[:, positions]), self.signals.levels
+            ),
+        )
+
 
 @dataclass(frozen=True)
 class Settlement:
@@ -144,6 +157,11 @@ class Settlement:
     rejected: tuple[Rejection, ...]
     history: RoundHistory
     contributions: Contributions | None = None
+
+    @property
+    def agreement(self) -> bytes:
+        """Who agrees with whom, packed for the record; empty where nobody was scored."""
+        return b"" if self.contributions is None else pack_agreement(self.contributions.pairwise)
 
 
 class Clock:
@@ -184,6 +202,8 @@ def settle_round(
     rng: np.random.Generator,
     *,
     layers: NDArray[np.integer] | None = None,
+    scored: NDArray[np.int64] | None = None,
+    touched: NDArray[np.int64] | None = None,
     rejected: Sequence[Rejection] = (),
     clock: Clock | None = None,
 ) -> Settlement:
@@ -199,6 +219,11 @@ def settle_round(
         For the scorer.
     layers : (d,) integers, optional
         The layer of each parameter.
+    scored : positions, optional
+        The parameters that scores look at, where these are not all.
+    touched : (e,) integers, optional
+        The embedding row of each of the first e parameters: rows are averaged over the clients that
+        moved them, see `mean_over_touching`.
     rejected : sequence of Rejection
         Replies that were turned away before; they are paid what the reward rule has for them.
     clock : Clock, optional
@@ -220,19 +245,21 @@ def settle_round(
     contributions = None
     if rules.scorer is not None:
         with clock.phase("scoring"):
+            seen = replies if scored is None else replies.at(scored)
+            known = history if scored is None else history.at(scored)
+            layer = layers if layers is None or scored is None else layers[scored]
             inputs = (
-                history.inputs(clients, replies.updates, layers)
+                known.inputs(clients, seen.updates, layer)
                 if rules.remembers
                 else check_round(
-                    replies.updates if replies.signals is None else replies.signals,
-                    history.public,
-                    layers,
+                    seen.updates if seen.signals is None else seen.signals, known.public, layer
                 )
             )
             contributions = rules.scorer.score(inputs, rng)
             del inputs  # as large as the updates themselves
             if rules.remembers:
-                history = history.remembering(clients, replies.updates, contributions)
+                known = known.remembering(clients, seen.updates, contributions)
+                history = replace(known, models=history.models)
     with clock.phase("aggregation"):
         weights = _weights(rules, replies, contributions)
         change = aggregate(
@@ -241,6 +268,8 @@ def settle_round(
             rule=rules.rule,
             norm_bound=rules.norm_bound,
         )
+        if touched is not None:
+            change = mean_over_touching(change, replies.updates, weights, touched)
     payments = None
     if rules.reward is not None and contributions is not None:
         # Once each: a client may have sent several replies that were refused, or one that was not.
@@ -304,6 +333,7 @@ def _client_records(
     """
     if contributions is None:
         contributions = Contributions.of("none", np.full(len(replies.clients), np.nan))
+    reasons = contributions.reasons_for(replies.clients)
     rewards = {} if payments is None else payments.by_client()
     labels: Sequence[str | None] = replies.behaviours or [None] * len(replies.clients)
     used = tuple(
@@ -314,16 +344,16 @@ def _client_records(
             p_value=_number(contributions.p_values[row]),
             epsilon=_number(contributions.epsilon[row]),
             flagged=bool(contributions.flagged[row]),
-            reason=contributions.reasons[row],
+            reason=reasons[row],
             reward=rewards.get(client),
             num_examples=replies.num_examples[row],
             behaviour=labels[row],
         )
         for row, client in enumerate(replies.clients)
     )
-    reasons: dict[str, str] = {}
+    refusals: dict[str, str] = {}
     for refusal in refused:
-        reasons.setdefault(refusal.client, refusal.reason)
+        refusals.setdefault(refusal.client, refusal.reason)
     return used + tuple(
         ClientRecord(
             client=client,
@@ -332,7 +362,7 @@ def _client_records(
             reason=f"rejected: {reason}",
             reward=rewards[client],
         )
-        for client, reason in reasons.items()
+        for client, reason in refusals.items()
         if client not in replies.clients and rewards.get(client)
     )
 

@@ -79,7 +79,7 @@ def flower(federation, strategy):
     def node(client):
         def reply(message):
             model = SENT[message.content["config"]["server-round"], client]
-            examples = MetricRecord({"num-examples": len(federation.parts[client])})
+            examples = MetricRecord({"num-examples": len(federation.task.parts[client])})
             return Message(
                 RecordDict({"arrays": cut(model), "metrics": examples}), reply_to=message
             )

@@ -185,7 +185,11 @@ class _Settled(FedAvg):
         contents = [content for client, content in read.contents.items() if client in used]
         metrics = combine(contents, self.weighted_by_key, self.train_metrics_aggr_fn)
         self._pending = RoundRecord(
-            server_round, settled.clients, settled.rejected, scalars(metrics, "train/")
+            server_round,
+            settled.clients,
+            settled.rejected,
+            scalars(metrics, "train/"),
+            agreement=settled.agreement,
         )
         return arrays, MetricRecord({**metrics, **round_metrics(self._pending)})
 

@@ -17,6 +17,7 @@ from fedmerit.types import Scorer
 from fedmerit.validation import check_count, check_number
 
 PARTITIONS = ("dirichlet", "iid", "shards")
+SCORED = ("all", "dense")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,35 @@ class ModelChoice:
 
 
 @dataclass(frozen=True)
+class DinChoice:
+    """Sizes of a DIN.
+
+    Attributes
+    ----------
+    embedding : int
+        Length of an embedding.
+    attention : int
+        Units of the activation unit.
+    hidden : tuple of two ints
+        Units of the two layers.
+    spread : float
+        Standard deviation of the embeddings before training.
+    """
+
+    embedding: int = 8
+    attention: int = 16
+    hidden: tuple[int, int] = (32, 16)
+    spread: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("embedding", "attention"):
+            check_count(name, getattr(self, name), least=1)
+        for units in self.hidden:
+            check_count("hidden", units, least=1)
+        check_number("spread", self.spread, above=0)
+
+
+@dataclass(frozen=True)
 class FederationConfig:
     """A simulated federation.
 
@@ -89,6 +119,16 @@ class FederationConfig:
     together : bool
         Train all clients of a round together. False trains one after the other: slower, for modules
         that cannot be stacked.
+    extra : Assignment
+        Accounts that take part beside the users, as shares of a round's clients: runs with and
+        without them are paired (`accounts`).
+    touched : bool
+        Average a row of embeddings over the clients that touched it, not over all.
+    scored : str
+        What scores look at in models with embeddings: "dense", which every client trains, or "all".
+    together : bool
+        Train all clients of a round together. False trains one after the other: slower, for modules
+        that cannot be stacked.
     """
 
     users: int = 100
@@ -96,7 +136,7 @@ class FederationConfig:
     rounds: int = 100
     seed: int = 0
     partition: Partition = field(default_factory=Partition)
-    model: ModelChoice = field(default_factory=ModelChoice)
+    model: ModelChoice | DinChoice = field(default_factory=ModelChoice)
     training: LocalTraining = field(default_factory=LocalTraining)
     behaviours: Assignment = field(default_factory=Assignment)
     upload: Dequantiser | None = None
@@ -107,6 +147,10 @@ class FederationConfig:
     norm_bound: float | None = 3.0
     reward: RewardRule | None = None
     together: bool = True
+    # Not in the repr, so that runs which do not use them keep their fingerprints.
+    extra: Assignment = field(default_factory=Assignment, repr=False)
+    touched: bool = field(default=False, repr=False)
+    scored: str = field(default="dense", repr=False)
 
     def __post_init__(self) -> None:
         check_count("users", self.users, least=2)
@@ -118,6 +162,10 @@ class FederationConfig:
         check_count("rounds", self.rounds, least=1)
         check_count("seed", self.seed, least=0)
         self.rules  # noqa: B018 - checks itself
+        if self.touched and self.rule != "mean":
+            raise SettingError(f"touched needs rule mean, got {self.rule}")
+        if self.scored not in SCORED:
+            raise UnknownNameError.of("scored", self.scored, SCORED)
         if self.upload is not None and not isinstance(self.upload, Dequantiser):
             raise SettingError(
                 f"upload must be a quantiser whose levels stand for values, got {self.upload!r}"

@@ -8,17 +8,18 @@ import numpy as np
 from torch import nn
 
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
-from fedmerit.errors import SettingError
 from fedmerit.rng import stream
 from fedmerit.rounds import Clock, Replies, scoring_stream, settle_round
 from fedmerit.scorers import RoundHistory
+from fedmerit.simulation.accounts import Accounts
+from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network, Vector
+from fedmerit.simulation.network import Vector
 from fedmerit.simulation.partition import Indices
 from fedmerit.simulation.sequential import train_sequential
+from fedmerit.simulation.task import make_task
 from fedmerit.simulation.training import TrainingJob
 from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
 
@@ -50,7 +51,7 @@ class Federation:
     Parameters
     ----------
     config : FederationConfig
-    dataset : Dataset
+    dataset : Dataset or ClickLog
     parts : list of index arrays, optional
         Each user's samples; by default as `config.partition` says.
     module : nn.Module, optional
@@ -60,30 +61,20 @@ class Federation:
     def __init__(
         self,
         config: FederationConfig,
-        dataset: Dataset,
+        dataset: Dataset | ClickLog,
         *,
         parts: Sequence[Indices] | None = None,
         module: nn.Module | None = None,
     ) -> None:
         self.config, self.dataset = config, dataset
         seed = config.seed
-        if parts is None:
-            parts = config.partition.split(dataset.train_y, config.users, stream(seed, "partition"))
-        if len(parts) != config.users:
-            raise SettingError(f"parts must be one per user, {config.users}, got {len(parts)}")
-        self.parts = parts
-        self.behaviours = config.behaviours.assign(config.users, stream(seed, "behaviours"))
-        shape = dataset.train_x.shape[1:]
-        if module is None:
-            module = build_model(
-                config.model.name,
-                shape,
-                dataset.classes,
-                stream(seed, "model"),
-                hidden=config.model.hidden,
-                dropout=config.model.dropout,
-            )
-        self.network = Network(module, shape)
+        self.task = make_task(config, dataset, parts, module)
+        self._accounts = Accounts.make(config.extra, config.users, config.per_round, seed)
+        self.behaviours = (
+            *config.behaviours.assign(config.users, stream(seed, "behaviours")),
+            *self._accounts.behaviours,
+        )
+        self.network = self.task.network
         self._initial = self.network.flatten()
         self._layers = self.network.layers
 
@@ -96,10 +87,14 @@ class Federation:
     def fingerprint(self) -> str:
         """Digest of all that decides what a round gives; the number of rounds is not part of it."""
         digest = hashlib.sha256(repr(replace(self.config, rounds=1)).encode())
-        digest.update(f"{self.dataset.name}{self.dataset.train_x.shape}".encode())
+        digest.update(f"{self.task.name}{_training_shape(self.dataset)}".encode())
+        config, plain = self.config, FederationConfig()
+        for name in ("extra", "touched", "scored"):
+            if getattr(config, name) != getattr(plain, name):
+                digest.update(f"{name}={getattr(config, name)!r}".encode())
         digest.update(repr(self.network.shapes).encode())
         digest.update(self._initial.tobytes())
-        for part in self.parts:
+        for part in self.task.parts:
             digest.update(np.asarray(part, dtype=np.int64).tobytes())
         return digest.hexdigest()
 
@@ -111,6 +106,7 @@ class Federation:
             self.config.users, self.config.per_round, replace=False
         )
         clients = [int(client) for client in np.sort(drawn)]
+        clients += self._accounts.draw(self.config.seed, number)
         with clock.phase("training"):
             honest = self._train(clients, number, state.model)
         with clock.phase("reports"):
@@ -123,20 +119,28 @@ class Federation:
             self._upload({c: reports[c] for c in used}, number, clock),
             scoring_stream(self.config.seed, number),
             layers=self._layers,
+            scored=self.task.dense if self.config.scored == "dense" else None,
+            touched=self.task.rows if self.config.touched else None,
             rejected=rejected,
             clock=clock,
         )
         change = np.zeros_like(state.model) if settled.change is None else settled.change
         model = (state.model + change).astype(np.float32)
         with clock.phase("evaluation"):
-            loss, accuracy = self.network.evaluate(model, self.dataset.test_x, self.dataset.test_y)
+            metrics = self.task.evaluate(model)
         after = FederationState(
             number,
             settled.history.published(freeze(model)),
             (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
         )
-        metrics = {"accuracy": accuracy, "loss": loss}
-        record = RoundRecord(number, settled.clients, settled.rejected, metrics, clock.seconds)
+        record = RoundRecord(
+            number,
+            settled.clients,
+            settled.rejected,
+            metrics,
+            clock.seconds,
+            settled.agreement,
+        )
         return after, record
 
     def _train(self, clients: Sequence[int], number: int, model: Vector) -> dict[int, Vector]:
@@ -157,9 +161,13 @@ class Federation:
         return dict(zip(working, updates, strict=True))
 
     def _local_data(self, client: int, behaviour: Behaviour) -> LocalData:
-        part = self.parts[client]
-        data = LocalData(self.dataset.train_x[part], self.dataset.train_y[part])
+        data = self.task.local_data(self._holder(client))
         return behaviour.local_data(data, stream(self.config.seed, "client", client, "data"))
+
+    def _holder(self, client: int) -> int:
+        """Return the user whose data a client has: its own, or what an extra account claims."""
+        users = self.config.users
+        return client if client < users else self._accounts.holders[client - users]
 
     def _report(
         self,
@@ -180,7 +188,7 @@ class Federation:
                 update_norms=state.norms,
                 honest_update=honest.get(client),
                 group_update=honest.get(first) if behaviour.shares else None,
-                num_examples=len(self.parts[client]),
+                num_examples=len(self.task.parts[self._holder(client)]),
                 participants=len(clients),
                 rng=stream(seed, "round", number, "client", client, "report"),
                 group_rng=stream(seed, "round", number, "group", behaviour.label),
@@ -205,3 +213,7 @@ class Federation:
             signals=signals,
             behaviours=[self.behaviours[client].label for client in reports],
         )
+
+
+def _training_shape(data: Dataset | ClickLog) -> tuple[int, ...]:
+    return data.x.shape if isinstance(data, ClickLog) else data.train_x.shape
