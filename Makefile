@@ -1,11 +1,12 @@
 # make test  - set up .venv, check the code, run the tests      make demo  - set up .venv, run the main job
 # make bench - speed, as ratios inside one run                  make clean - remove what these made
+# make docs  - build the documentation into site/
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
 
-.PHONY: setup test lint unit unit-nojit demo bench clean
+.PHONY: setup browser test lint unit unit-nojit demo bench docs clean
 
 setup: $(VENV)/.ready
 
@@ -22,8 +23,14 @@ lint: setup
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports
 
-unit: setup
-	$(BIN)/pytest
+# A real browser for the tests of the report page; they are skipped, with a line, where there is none.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get update -qq; apt-get install -qq -y --no-install-recommends chromium; } >/dev/null 2>&1; } \
+	  || echo "no chromium, and it cannot be installed here: the browser tests will be skipped"
+
+unit: setup browser
+	$(BIN)/pytest -rs
 
 # The same laws with the compiler off: what the kernels say in plain Python is what they compute.
 unit-nojit: setup
@@ -35,6 +42,10 @@ demo: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+# The tests build the site as well, so a broken link or a missing page stops `make test`.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

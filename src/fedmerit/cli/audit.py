@@ -10,6 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 import fedmerit
+from fedmerit.cli.options import Json, Seed
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import DataError, SettingError
 from fedmerit.incentive.audit import (
@@ -53,8 +54,8 @@ def audit(
     ] = 1.0,
     draws: Annotated[int, typer.Option(help="Draws of each lie that draws.", min=1)] = 8,
     delta: Annotated[float, typer.Option(help="Failure probability in Theorem 1.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
     """Search for the best lie of each client and print its gain beside what bounds it.
 

@@ -5,15 +5,18 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from fedmerit.errors import DataError
-from fedmerit.simulation.idx import IDX_FILES, Bytes
+from fedmerit.simulation.idx import IDX_FILES
 
+IMAGE_KEYS = tuple(IDX_FILES)
 _DIGEST = "sha256"
 
 
@@ -28,10 +31,10 @@ def cache_file(name: str) -> Path:
     return cache_folder() / f"{name}.npz"
 
 
-def store(path: Path, arrays: Mapping[str, Bytes]) -> None:
+def store(path: Path, arrays: Mapping[str, NDArray[Any]], keys: Sequence[str] = IMAGE_KEYS) -> None:
     """Write `arrays` and their digest; whoever looks sees the old file or the complete new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    digest = np.frombuffer(_digest(arrays), dtype=np.uint8)
+    digest = np.frombuffer(_digest(arrays, keys), dtype=np.uint8)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -44,12 +47,12 @@ def store(path: Path, arrays: Mapping[str, Bytes]) -> None:
         raise
 
 
-def restore(path: Path) -> dict[str, Bytes]:
+def restore(path: Path, keys: Sequence[str] = IMAGE_KEYS) -> dict[str, NDArray[Any]]:
     """Read what `store` wrote; a file that fails its check is removed, so it is never used."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in IDX_FILES}
-            intact = file[_DIGEST].tobytes() == _digest(arrays)
+            arrays = {key: file[key] for key in keys}
+            intact = file[_DIGEST].tobytes() == _digest(arrays, keys)
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
@@ -60,9 +63,18 @@ def restore(path: Path) -> dict[str, Bytes]:
     return arrays
 
 
-def _digest(arrays: Mapping[str, Bytes]) -> bytes:
+def is_intact(path: Path, keys: Sequence[str] = IMAGE_KEYS) -> bool:
+    """Say whether there is something whole to restore."""
+    try:
+        restore(path, keys)
+    except (FileNotFoundError, DataError):
+        return False
+    return True
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], keys: Sequence[str]) -> bytes:
     digest = hashlib.sha256()
-    for key in IDX_FILES:
+    for key in keys:
         digest.update(f"{key}{arrays[key].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[key]).tobytes())
     return digest.digest()
