@@ -86,7 +86,7 @@ def score_half(
 @njit(cache=True)
 def _fill_marginals(
     counts: NDArray[np.integer], rows: NDArray[np.int64], columns: NDArray[np.int64]
-) -> int:
+) -> np.int64:
     levels = counts.shape[0]
     columns[:] = 0
     size = np.int64(0)
@@ -103,7 +103,7 @@ def _fill_marginals(
 @njit(cache=True)
 def _fill_signs(
     counts: NDArray[np.integer],
-    size: int,
+    size: np.int64,
     rows: NDArray[np.int64],
     columns: NDArray[np.int64],
     signs: NDArray[np.bool_],
