@@ -1,6 +1,6 @@
 """Run the benchmarks and write docs/results/performance.md and .json: ``python -m benchmarks``.
 
-``python -m benchmarks acceptance large`` measures these parts again and leaves the others as stored.
+``python -m benchmarks acceptance large`` measures these parts again and keeps the others.
 """
 
 import json
@@ -15,7 +15,8 @@ PARTS: dict[str, Callable[[], Part]] = {
     "acceptance": acceptance.measure,
     "peers": peers.measure,
     "scoring": scoring.measure,
-    "large": large.measure,
+    "large": large.measure_model,
+    "clients": large.measure_clients,
     "growth": growth.measure,
     "simulator": simulator.measure,
     "training": training.measure,
@@ -40,9 +41,9 @@ def write(parts: dict[str, Part]) -> None:
         "",
         f"Written by `make bench` on {machine()}. Everything in a table runs in one process, in",
         "turns, where not said otherwise; the figures are ratios of medians. They hold for this",
-        "machine and are not comparable with figures from another run. `python -m benchmarks.guard`",
-        "measures again and tells which of the ratios in performance.json became worse by more than",
-        "a quarter.",
+        "machine and are not comparable with figures from another run. `python -m",
+        "benchmarks.guard` measures again and tells which of the ratios in performance.json",
+        "became worse by more than a quarter.",
         "",
     ]
     fields = {}
