@@ -21,7 +21,9 @@ from fedmerit.types import Signals
 from fedmerit.validation import check_count
 
 # Pairs are counted in blocks, so that memory does not grow with the square of the clients.
-_BLOCK_BYTES = 32 * 2**20
+_BLOCK_BYTES = 4 * 2**20
+# A histogram of many levels takes up to 0.5 MB per pair.
+_HISTOGRAM_BYTES = 32 * 2**20
 
 
 def check_enough_parameters(signals: Signals) -> None:
@@ -110,7 +112,8 @@ def joint_counts(
     levels, groups = signals.levels, len(starts) - 1
     by_planes = levels <= MAX_PLANE_LEVELS
     count, workers = (count_by_planes, get_num_threads()) if by_planes else (count_by_histogram, 1)
-    block = min(len(pairs), max(1, _BLOCK_BYTES // (workers * groups * levels * levels * 4)))
+    room = _BLOCK_BYTES if by_planes else _HISTOGRAM_BYTES
+    block = min(len(pairs), max(1, room // (workers * groups * levels * levels * 4)))
     tiles = _tiles(starts, TILE if by_planes else HISTOGRAM_TILE)
     buffer = np.empty((workers, block, groups, levels, levels), dtype=np.int32)
     # Neighbouring pairs share clients: a block then needs the signals of a few clients only.
