@@ -3,7 +3,8 @@
 Arrays inside these objects are read-only: a result that pays people does not change after the fact.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -180,6 +181,14 @@ class Contributions:
             work=filled(work, (k,)),
         )
 
+    def reasons_for(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the reasons with the clients' names in place of their row numbers."""
+
+        def named(found: re.Match[str]) -> str:
+            return f"client {names[int(found[1])]}"
+
+        return tuple(re.sub(r"\bclient (\d+)$", named, reason) for reason in self.reasons)
+
     def explain(self, client: int) -> str:
         """Say in one or two sentences where the score of `client` comes from."""
         row = self.pairwise[client]
@@ -234,7 +243,8 @@ class RoundRecord:
     """Everything worth keeping of one round; engines hand it to a callable.
 
     `metrics` (accuracy, loss, ...) are reproducible from the seed; `seconds` (how long each phase
-    took) are not and stay out of anything that is compared or hashed.
+    took) are not and stay out of anything that is compared or hashed. `agreement` says who agrees
+    with whom, packed by :mod:`fedmerit.agreement_map`; empty where nobody was compared.
     """
 
     round: int
@@ -242,6 +252,7 @@ class RoundRecord:
     rejected: tuple[Rejection, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    agreement: bytes = b""
 
 
 @runtime_checkable

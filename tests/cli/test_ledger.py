@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
-from fedmerit.cli.ledger import shown
+from fedmerit.cli.output import shown
 from fedmerit.errors import LedgerCorruptError, LedgerError, SettingError
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.types import ClientRecord, RoundRecord
@@ -71,10 +71,10 @@ def test_verify_takes_a_public_key(tmp_path: Path) -> None:
 
 
 def test_export_takes_the_format_from_the_name(path: Path, tmp_path: Path) -> None:
-    assert "Wrote 3 rounds" in call("export", path, "--output", tmp_path / "out.csv")
+    assert "Wrote 3 rounds" in call("export", path, "--out", tmp_path / "out.csv")
     with (tmp_path / "out.csv").open() as file:
         assert len(list(csv.reader(file))) == 13
-    call("export", path, "--output", tmp_path / "out", "--format", "json", "--since", "2024-01-03")
+    call("export", path, "--out", tmp_path / "out", "--format", "json", "--since", "2024-01-03")
     assert len(json.loads((tmp_path / "out").read_text())["rounds"]) == 2
 
 

@@ -28,6 +28,7 @@ def make_record(number: int, clients: int = 3) -> RoundRecord:
         clients=members,
         rejected=(Rejection("client x", "NaN in update"),),
         metrics={"accuracy": 0.9, "loss": 0.3 + number},
+        agreement=bytes((number + pair) % 256 for pair in range(clients * (clients - 1) // 2)),
     )
 
 

@@ -20,6 +20,9 @@ from tests.ledger.builders import make_ledger, make_record
 ROOT = Path(__file__).parents[2]
 
 
+FIRST_FORMAT_HEAD = "eecc25b574ec85257f23ae8305e7355298817bff4ecfc1878652bebbd6bd0046"
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "run.ledger"
@@ -205,7 +208,7 @@ def test_a_newer_schema_is_refused(path: Path) -> None:
     connection.execute("PRAGMA user_version = 9")
     connection.close()
     for read_only in (True, False):
-        with pytest.raises(LedgerError, match=r"ledger schema must be at most 1.*got 9.*newer fed"):
+        with pytest.raises(LedgerError, match=r"ledger schema must be at most 2.*got 9.*newer fed"):
             Ledger.open(path, read_only=read_only)
 
 
@@ -214,12 +217,42 @@ def test_an_older_file_is_migrated_when_opened_for_writing(path: Path, monkeypat
     more = ("CREATE TABLE notes (note TEXT)",)
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, more))
     monkeypatch.setattr("fedmerit.ledger.connection.MIGRATIONS", schema.MIGRATIONS)
-    with pytest.raises(LedgerError, match=r"schema must be 2, got 1 .*open it for writing once"):
+    with pytest.raises(LedgerError, match=r"schema must be 3, got 2 .*open it for writing once"):
         Ledger.open(path, read_only=True)
     with Ledger.open(path) as ledger:
         assert ledger.verify(head=head).ok
     with Ledger.open(path, read_only=True) as ledger:
         assert ledger.verify(head=head).ok
+
+
+def test_rounds_of_the_first_schema_verify_for_ever(path: Path, monkeypatch) -> None:
+    """What was written before agreement was kept is read, verified and continued."""
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        connection = sqlite3.connect(path, isolation_level=None)
+        schema.migrate(connection, "old")
+        connection.close()
+    plain = dataclasses.replace(make_record(1), agreement=b"")
+    with Ledger.open(path, clock=lambda: 1.5) as ledger:
+        ledger.start_run({}, "0.1.0")
+        ledger.append(plain)
+        # The digest that the first version of the format gave this record.
+        assert ledger.head == FIRST_FORMAT_HEAD
+        ledger.append(make_record(2))
+        assert list(ledger.rounds()) == [plain, make_record(2)]
+        assert ledger.verify(head=FIRST_FORMAT_HEAD).ok
+
+
+@pytest.mark.parametrize(("packed", "rule"), [
+    (b"12", "one byte per pair of clients, got 2 bytes"),
+    (b"123456", "of the 3 clients of the round, got 4"),
+    ("x", "must be bytes, got str"),
+])  # fmt: skip
+def test_agreement_must_be_of_the_round(path: Path, packed, rule: str) -> None:
+    with Ledger.open(path) as ledger:
+        ledger.start_run({}, "1")
+        with pytest.raises(LedgerError, match=rule):
+            ledger.append(dataclasses.replace(make_record(1), agreement=packed))
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch) -> None:

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from fedmerit import __version__
-from fedmerit.cli import audit, benchmark, data, demo, ledger, reproduce, simulate
+from fedmerit.cli import audit, benchmark, data, demo, ledger, report, reproduce, score, simulate
 from fedmerit.cli.output import errors
 from fedmerit.errors import FedMeritError
 
@@ -18,6 +18,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("simulate")(simulate.simulate)
+app.command("score")(score.score)
+app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.command("benchmark")(benchmark.benchmark)
 app.add_typer(data.app, name="data")

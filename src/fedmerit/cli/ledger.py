@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from fedmerit.cli.output import console, print_json, print_table
+from fedmerit.cli.options import Json
+from fedmerit.cli.output import console, print_json, print_table, shown
 from fedmerit.errors import LedgerError, SettingError
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.ledger.export import FORMATS, export, plain
@@ -23,7 +23,6 @@ Since = Annotated[
     typer.Option(help="Only rounds recorded at or after this time, as 2024-03-01 (UTC)."),
 ]
 Run = Annotated[int | None, typer.Option(help="Only this run.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @app.command()
@@ -54,7 +53,7 @@ def show(
         "Runs",
         ("run", "started", "software", "rounds", "signed"),
         [
-            (item.run, f"{item.started_at:%Y-%m-%d %H:%M:%S}", shown(item.software), item.rounds,
+            (item.run, f"{item.started_at:%Y-%m-%d %H:%M:%S}", item.software, item.rounds,
              "yes" if item.public_key else "no")
             for item in runs
         ],
@@ -63,7 +62,7 @@ def show(
         "Clients",
         ("client", "rounds", "participation", "total score", "mean score", f"last {window}",
          "reward", "flagged", "rejected"),
-        [(shown(item.client), *tuple(asdict(item).values())[1:]) for item in clients],
+        [(item.client, *tuple(asdict(item).values())[1:]) for item in clients],
     )  # fmt: skip
     console.print(f"Head: {head}", highlight=False, soft_wrap=True)
 
@@ -121,7 +120,9 @@ def verify(
 @app.command("export")
 def export_command(
     file: File,
-    output: Annotated[Path, typer.Option(help="The file to write.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The file to write.", show_default=False)
+    ],
     form: Annotated[
         str | None,
         typer.Option("--format", help=f"{', '.join(FORMATS)}; default: by the file's name."),
@@ -130,11 +131,11 @@ def export_command(
 ) -> None:
     """Copy rounds to a CSV, JSON or Parquet file.
 
-    Example: fedmerit ledger export run.ledger --output rounds.csv
+    Example: fedmerit ledger export run.ledger --out rounds.csv
     """
     with Ledger.open(file, read_only=True) as ledger:
-        count = export(ledger, output, form or output.suffix.lstrip("."), since=_moment(since))
-    console.print(f"Wrote {count} rounds to {escape(str(output))}.", highlight=False)
+        count = export(ledger, out, form or out.suffix.lstrip("."), since=_moment(since))
+    console.print(f"Wrote {count} rounds to {shown(str(out))}.", highlight=False)
 
 
 @app.command()
@@ -168,16 +169,10 @@ def pay(
     print_table(
         "Payouts",
         ("client", "amount", "rounds"),
-        [(shown(payout.client), payout.amount, payout.rounds) for payout in payouts],
+        [(payout.client, payout.amount, payout.rounds) for payout in payouts],
     )
     console.print(f"Total: {total} to {len(payouts)} clients.", highlight=False)
     console.print(f"Head: {checked.head}", highlight=False, soft_wrap=True)
-
-
-def shown(text: str) -> str:
-    """Make text from strangers safe for a terminal: no markup, no control characters."""
-    visible = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
-    return escape(visible)
 
 
 def _moment(value: str | None) -> datetime | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -52,10 +53,16 @@ def progress() -> Progress:
     )
 
 
+def shown(text: str) -> str:
+    """Make text from strangers safe for a terminal: no markup, no control characters."""
+    visible = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    return escape(visible)
+
+
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4f}"
-    return str(value)
+    return shown(str(value))
 
 
 def _without_nan(value: Any) -> Any:

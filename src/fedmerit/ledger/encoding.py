@@ -24,7 +24,9 @@ list's bytes. `previous` is the hash of the entry before it, 32 zero bytes for t
 - a round (label ``fedmerit ledger 1 round``): ``run, round``, then three lists of rows: of metrics
   ``[position, name, value]``, of scores ``[position, client, score, weight, p_value,
   epsilon, flagged, reason, reward, num_examples, behaviour]``, and of rejected replies
-  ``[position, client, reason]``, with client the id as text.
+  ``[position, client, reason]``, with client the id as text;
+- a round with agreement (label ``fedmerit ledger 2 round``): the same, and a fourth list of one
+  row, ``[pairs]``, the bytes of :mod:`fedmerit.agreement_map`.
 """
 
 import hashlib
@@ -39,6 +41,7 @@ Row = Sequence[Value]
 FIRST_PREVIOUS = bytes(32)
 RUN_LABEL = "fedmerit ledger 1 run"
 ROUND_LABEL = "fedmerit ledger 1 round"
+AGREEMENT_ROUND_LABEL = "fedmerit ledger 2 round"
 
 _INTEGER = struct.Struct(">cq").pack
 _FLOAT = struct.Struct(">cd").pack

@@ -1,9 +1,9 @@
 """Copies of a ledger for other programs: CSV, JSON, Parquet. None of them can prove itself."""
 
+import base64
 import csv
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedmerit.errors import LedgerError, MissingExtraError, UnknownNameError
+from fedmerit.files import whole_file
 from fedmerit.ledger.reading import StoredRound
 from fedmerit.ledger.store import Ledger
 
@@ -26,20 +27,17 @@ def export(ledger: Ledger, path: str | Path, form: str, *, since: datetime | Non
     """Write the rounds recorded since a time to a new file; return how many.
 
     CSV and Parquet hold one row per client and round, rejected replies among them; JSON also holds
-    runs, configuration and metrics. The file appears whole or not at all.
+    runs, configuration, metrics and who agreed with whom (base64 of
+    :mod:`fedmerit.agreement_map`). The file appears whole or not at all.
     """
     if form not in FORMATS:
         raise UnknownNameError.of("format", form, FORMATS)
     target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        count = FORMATS[form](ledger, partial, since)
-        partial.replace(target)
+        with whole_file(target) as partial:
+            return FORMATS[form](ledger, partial, since)
     except OSError as error:
         raise LedgerError(f"cannot write {target}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
 
 
 def flat_rows(rounds: Iterable[StoredRound]) -> Iterator[dict[str, Any]]:
@@ -63,11 +61,11 @@ def _write_csv(ledger: Ledger, path: Path, since: datetime | None) -> int:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         for row in flat_rows(count(ledger.history(since=since))):
-            writer.writerow({name: _harmless(row[name]) for name in COLUMNS})
+            writer.writerow({name: harmless(row[name]) for name in COLUMNS})
     return count.seen
 
 
-def _harmless(value: object) -> object:
+def harmless(value: object) -> object:
     """Quote text that a spreadsheet would run as a formula: client ids come from strangers."""
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return "'" + value
@@ -94,6 +92,7 @@ def _write_json(ledger: Ledger, path: Path, since: datetime | None) -> int:
 def _write_round(file: IO[str], stored: StoredRound) -> None:
     record = asdict(stored.record)
     del record["seconds"]
+    record["agreement"] = base64.b64encode(stored.record.agreement).decode()
     place = {"run": stored.run, "recorded_at": stored.recorded_at.isoformat(), "hash": stored.hash}
     file.write(_json(place | record))
 

@@ -28,6 +28,8 @@ _REJECTIONS = """
     FROM rejections j LEFT JOIN clients c ON c.number = j.client
     WHERE j.sequence = ? ORDER BY j.position"""
 
+_AGREEMENT = "SELECT pairs FROM agreements WHERE sequence = ?"
+
 
 @dataclass(frozen=True)
 class RunInfo:
@@ -123,6 +125,7 @@ def rows_of(connection: sqlite3.Connection, sequence: int) -> RoundRows:
         metrics=connection.execute(_METRICS, (sequence,)).fetchall(),
         scores=connection.execute(_SCORES, (sequence,)).fetchall(),
         rejections=connection.execute(_REJECTIONS, (sequence,)).fetchall(),
+        agreement=connection.execute(_AGREEMENT, (sequence,)).fetchall(),
     )
 
 

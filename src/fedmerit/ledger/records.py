@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedmerit.errors import LedgerError
-from fedmerit.ledger.encoding import Row, Value
+from fedmerit.agreement_map import clients_in
+from fedmerit.errors import InvalidInputError, LedgerError
+from fedmerit.ledger.encoding import AGREEMENT_ROUND_LABEL, ROUND_LABEL, Row, Value
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
@@ -15,11 +16,12 @@ _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class RoundRows:
-    """The three tables of one round, clients as text."""
+    """The tables of one round, clients as text; agreement is one row of bytes or none."""
 
     metrics: Sequence[Row]
     scores: Sequence[Row]
     rejections: Sequence[Row]
+    agreement: Sequence[Row]
 
     @classmethod
     def of(cls, record: RoundRecord) -> "RoundRows":
@@ -34,7 +36,19 @@ class RoundRows:
                 (position, text("client", rejection.client), text("reason", rejection.reason))
                 for position, rejection in enumerate(record.rejected)
             ],
+            agreement=_agreement_rows(record),
         )
+
+    @property
+    def label(self) -> str:
+        """What the round is hashed as: rounds without agreement are as they always were."""
+        return AGREEMENT_ROUND_LABEL if self.agreement else ROUND_LABEL
+
+    @property
+    def tables(self) -> tuple[Sequence[Row], ...]:
+        """The tables in the order they are hashed in."""
+        first = (self.metrics, self.scores, self.rejections)
+        return (*first, self.agreement) if self.agreement else first
 
     @property
     def clients(self) -> set[str]:
@@ -48,6 +62,7 @@ class RoundRows:
             clients=tuple(_client(row) for row in self.scores),
             rejected=tuple(Rejection(row[1], row[2]) for row in _any(self.rejections)),
             metrics={name: _number(value) for _, name, value in _any(self.metrics)},
+            agreement=next((row[0] for row in _any(self.agreement)), b""),
         )
 
 
@@ -80,6 +95,21 @@ def real(name: str, value: object) -> float | None:
     except (TypeError, ValueError):
         raise LedgerError(f"{name} must be a number, got {value!r}") from None
     return None if math.isnan(number) else number + 0.0
+
+
+def _agreement_rows(record: RoundRecord) -> list[Row]:
+    packed = record.agreement
+    if not isinstance(packed, bytes):
+        raise LedgerError(f"agreement must be bytes, got {type(packed).__name__}")
+    try:
+        clients = clients_in(packed)
+    except InvalidInputError as error:
+        raise LedgerError(str(error)) from error
+    if clients > len(record.clients):
+        raise LedgerError(
+            f"agreement must be of the {len(record.clients)} clients of the round, got {clients}"
+        )
+    return [(packed,)] if packed else []
 
 
 def _score_row(position: int, client: ClientRecord) -> Row:

@@ -70,18 +70,32 @@ _TABLES = (
     ) WITHOUT ROWID""",
 )
 
-TABLE_NAMES = ("entries", "runs", "rounds", "clients", "metrics", "scores", "rejections")
+_FIRST_TABLES = ("entries", "runs", "rounds", "clients", "metrics", "scores", "rejections")
 
-# A guard against accidents only: whoever can write the file can drop them. The chain is the proof.
-TRIGGERS = tuple(
-    f"CREATE TRIGGER {table}_refuse_{action.lower()} BEFORE {action} ON {table} "
-    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
-    for table in TABLE_NAMES
-    for action in ("UPDATE", "DELETE")
-)
+# Who agrees with whom, one byte per pair (fedmerit.agreement_map).
+_AGREEMENTS = """CREATE TABLE agreements (
+        sequence INTEGER PRIMARY KEY REFERENCES rounds,
+        pairs BLOB NOT NULL
+    )"""
+
+
+def _guards(tables: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse changes by accident; whoever can write the file can drop them: the chain is proof."""
+    return tuple(
+        f"CREATE TRIGGER {table}_refuse_{action.lower()} BEFORE {action} ON {table} "
+        "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+        for table in tables
+        for action in ("UPDATE", "DELETE")
+    )
+
 
 # One tuple of statements per version; the version of a file is how many of them it has seen.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES + TRIGGERS,)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    _TABLES + _guards(_FIRST_TABLES),
+    (_AGREEMENTS, *_guards(("agreements",))),
+)
+TABLE_NAMES = (*_FIRST_TABLES, "agreements")
+TRIGGERS = _guards(TABLE_NAMES)
 
 
 def version_of(connection: sqlite3.Connection, path: str) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from fedmerit.errors import LedgerError
 from fedmerit.ledger.connection import connect_reader, connect_writer, translated
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, ROUND_LABEL, RUN_LABEL, entry_hash
+from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
 from fedmerit.ledger.lock import WriterLock
 from fedmerit.ledger.reading import (
     RunInfo,
@@ -167,9 +167,8 @@ class Ledger:
             if self._is_recorded(run, number, rows):
                 return
             numbers = self._number_clients(rows.clients)
-            tables = (rows.metrics, rows.scores, rows.rejections)
-            fields = (ROUND_LABEL, previous, sequence, now, run, number)
-            self._link(sequence, "round", now, entry_hash(fields, tables))
+            fields = (rows.label, previous, sequence, now, run, number)
+            self._link(sequence, "round", now, entry_hash(fields, rows.tables))
             execute, many = self._connection.execute, self._connection.executemany
             execute("INSERT INTO rounds VALUES (?, ?, ?)", (sequence, run, number))
             many("INSERT INTO metrics VALUES (?, ?, ?, ?)", [(sequence, *r) for r in rows.metrics])
@@ -181,6 +180,7 @@ class Ledger:
                 "INSERT INTO rejections VALUES (?, ?, ?, ?)",
                 [(sequence, row[0], numbers[str(row[1])], row[2]) for row in rows.rejections],
             )
+            many("INSERT INTO agreements VALUES (?, ?)", [(sequence, *r) for r in rows.agreement])
         self._numbers.update(numbers)  # only now: a round that failed leaves no numbers behind
 
     def runs(self) -> list[RunInfo]:

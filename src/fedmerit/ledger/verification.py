@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, ROUND_LABEL, RUN_LABEL, entry_hash
+from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
 from fedmerit.ledger.reading import parse_hash, rows_of
 from fedmerit.ledger.schema import altered
 from fedmerit.ledger.signing import signature_holds
@@ -101,9 +101,8 @@ class _Checker:
         if self.run not in self.keys:
             raise _BadEntryError("its run was not started before it")
         rows = rows_of(self.connection, sequence)
-        fields = (ROUND_LABEL, self.previous, sequence, recorded_at, *row)
-        tables = (rows.metrics, rows.scores, rows.rejections)
-        return entry_hash(fields, tables), self.keys[row[0]]
+        fields = (rows.label, self.previous, sequence, recorded_at, *row)
+        return entry_hash(fields, rows.tables), self.keys[row[0]]
 
     def _check_signature(self, key: bytes | None, signature: bytes | None, digest: bytes) -> None:
         if self.trusted is not None and key != self.trusted:

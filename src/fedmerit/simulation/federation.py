@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedmerit.aggregators import aggregate
+from fedmerit.agreement_map import pack_agreement
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
 from fedmerit.errors import SettingError
 from fedmerit.incentive.paying import pay_round
@@ -137,9 +138,9 @@ class Federation:
         )
         change: FloatArray = np.zeros_like(state.model)
         records: tuple[ClientRecord, ...] = ()
-        history = state.history
+        history, agreement = state.history, b""
         if len(used) >= MIN_CLIENTS:
-            change, records, history = self._combine(
+            change, records, history, agreement = self._combine(
                 [reports[c] for c in used], used, rejected, number, state, clock
             )
         model = (state.model + change).astype(np.float32)
@@ -151,7 +152,7 @@ class Federation:
             (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
         )
         metrics = {"accuracy": accuracy, "loss": loss}
-        return after, RoundRecord(number, records, rejected, metrics, clock.seconds)
+        return after, RoundRecord(number, records, rejected, metrics, clock.seconds, agreement)
 
     def _train(self, clients: Sequence[int], number: int, model: Vector) -> dict[int, Vector]:
         seed, training = self.config.seed, self.config.training
@@ -209,7 +210,7 @@ class Federation:
         number: int,
         state: FederationState,
         clock: Clock,
-    ) -> tuple[FloatArray, tuple[ClientRecord, ...], RoundHistory]:
+    ) -> tuple[FloatArray, tuple[ClientRecord, ...], RoundHistory, bytes]:
         config, history = self.config, state.history
         values: FloatArray = np.stack([report.update for report in reports])
         uploaded: FloatArray | Signals = values
@@ -250,7 +251,8 @@ class Federation:
         records = client_records(
             clients, labels, reports, weights, contributions, payments, rejected
         )
-        return change, records, history
+        agreement = b"" if contributions is None else pack_agreement(contributions.pairwise)
+        return change, records, history, agreement
 
     def _weights(
         self, reports: Sequence[Report], contributions: Contributions | None

@@ -28,6 +28,7 @@ def client_records(
     """
     if contributions is None:
         contributions = Contributions.of("none", np.full(len(clients), np.nan))
+    reasons = contributions.reasons_for([str(client) for client in clients])
     rewards = {} if payments is None else payments.by_client()
     used = tuple(
         ClientRecord(
@@ -37,7 +38,7 @@ def client_records(
             p_value=_number(contributions.p_values[row]),
             epsilon=_number(contributions.epsilon[row]),
             flagged=bool(contributions.flagged[row]),
-            reason=contributions.reasons[row],
+            reason=reasons[row],
             reward=rewards.get(str(client)),
             num_examples=reports[row].num_examples,
             behaviour=labels[row],

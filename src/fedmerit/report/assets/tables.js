@@ -1,0 +1,110 @@
+// Tables say in numbers what charts show; all texts go into text nodes.
+function element(tag, text, attributes = {}) {
+  const made = document.createElement(tag);
+  if (text !== undefined && text !== null) made.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+// columns: {title, value, show?, number?, head?}; rows are sorted by `value` when a title is pressed.
+function fillTable(id, columns, rows, sorted = { column: -1, down: false }) {
+  const table = document.getElementById(id), caption = table.querySelector("caption");
+  const head = element("thead"), line = element("tr"), body = element("tbody");
+  const numeric = (column) => (column.number ? { class: "number" } : {});
+  columns.forEach((column, index) => {
+    const cell = element("th", null, { scope: "col", ...numeric(column) });
+    if (column.value) {
+      const button = element("button", column.title, { type: "button" });
+      button.addEventListener("click", () => {
+        fillTable(id, columns, rows, { column: index, down: sorted.column === index ? !sorted.down : Boolean(column.number) });
+        document.getElementById(id).querySelectorAll("thead th")[index].querySelector("button").focus();
+      });
+      cell.append(button);
+      if (sorted.column === index) cell.setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
+    } else cell.append(element("span", column.title, { class: "hidden" }));
+    line.append(cell);
+  });
+  head.append(line);
+  let ordered = rows;
+  if (sorted.column >= 0) {
+    const { value } = columns[sorted.column], sign = sorted.down ? -1 : 1;
+    const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : (a ?? -Infinity) - (b ?? -Infinity));
+    ordered = [...rows].sort((a, b) => sign * compare(value(a), value(b)));
+  }
+  for (const row of ordered) {
+    const made = element("tr");
+    for (const column of columns) {
+      const cell = element(column.head ? "th" : "td", null, { ...(column.head ? { scope: "row" } : {}), ...numeric(column) });
+      const shown = (column.show || column.value)(row);
+      cell.append(shown instanceof Node ? shown : document.createTextNode(shown ?? ""));
+      made.append(cell);
+    }
+    body.append(made);
+  }
+  table.replaceChildren(caption, head, body);
+}
+
+function badges(client) {
+  const box = element("span");
+  for (const [kind, times] of client.kinds) box.append(element("span", `${kind} × ${times}`, { class: "badge bad" }));
+  return box;
+}
+
+function fillRanking() {
+  const words = state.search.toLowerCase();
+  const rows = clients.map((client, index) => ({ client, index })).filter(({ client }) => client.name.toLowerCase().includes(words));
+  const weight = (client) => sum(client.weight), all = sum(clients.map(weight)) || 1;
+  const paid = clients.some((client) => client.paid !== null);
+  const columns = [
+    { title: "Select", show: ({ client, index }) => {
+      const box = element("input", null, { type: "checkbox", "aria-label": `select ${client.name}` });
+      box.checked = state.selected.includes(index);
+      box.addEventListener("change", () => toggle(index));
+      return box;
+    } },
+    { title: "Rank", number: true, value: ({ index }) => index + 1 },
+    { title: "Client", head: true, value: ({ client }) => client.name },
+    { title: run.groupsAre === "flags" ? "Group" : "Behaviour", value: ({ client }) => run.groups[client.group] },
+    { title: "Rounds", number: true, value: ({ client }) => client.at.length },
+    { title: "Mean score", number: true, value: ({ client }) => client.mean, show: ({ client }) => digits(client.mean) },
+    { title: "± 95 %", number: true, value: ({ client }) => client.half, show: ({ client }) => digits(client.half) },
+    { title: "Share of weight", number: true, value: ({ client }) => weight(client), show: ({ client }) => percent(weight(client) / all) },
+    { title: "Flagged", number: true, value: ({ client }) => client.flagged, show: ({ client }) => (client.at.length ? `${client.flagged} of ${client.at.length}` : "") },
+    { title: "Rejected", number: true, value: ({ client }) => client.rejected },
+  ];
+  if (paid) columns.push({ title: "Paid", number: true, value: ({ client }) => client.paid || 0, show: ({ client }) => amount(client.paid || 0) });
+  fillTable("rank-table", columns, rows);
+}
+
+function fillGroups() {
+  const { total, count } = groupWeights(), reports = sum(count.flat()), all = sum(total.flat()) || 1;
+  fillTable("group-table", [
+    { title: "Group", head: true, value: (index) => run.groups[index] },
+    { title: "Clients", number: true, value: (index) => clients.filter((client) => client.group === index).length },
+    { title: "Reports", number: true, value: (index) => sum(count[index]) },
+    { title: "Share of weight", number: true, value: (index) => sum(total[index]), show: (index) => percent(sum(total[index]) / all) },
+    { title: "With equal weights", number: true, value: (index) => sum(count[index]), show: (index) => percent(reports ? sum(count[index]) / reports : 0) },
+  ], run.groups.map((_, index) => index));
+}
+
+function fillFlags() {
+  const refused = new Map();
+  for (const [, index, reason] of run.rejected) refused.set(index, [...(refused.get(index) || []), reason]);
+  const rows = [...new Set([...byFlags, ...refused.keys()])];
+  if (!rows.length) { document.getElementById("flag-table").parentElement.hidden = true; return; }
+  const flaggedAt = (index) => clients[index].at.filter((_, step) => clients[index].why[step]).map((place) => run.rounds[place]);
+  fillTable("flag-table", [
+    { title: "Client", head: true, value: (index) => clients[index].name },
+    { title: "Flagged", number: true, value: (index) => clients[index].flagged, show: (index) => `${clients[index].flagged} of ${clients[index].at.length}` },
+    { title: "First", number: true, value: (index) => flaggedAt(index)[0] ?? null },
+    { title: "Last", number: true, value: (index) => flaggedAt(index).at(-1) ?? null },
+    { title: "Reasons", value: (index) => clients[index].kinds.map(([kind]) => kind).join(", "), show: (index) => badges(clients[index]) },
+    { title: "Median evidence", number: true, value: (index) => quantile(clients[index].evidence, 0.5), show: (index) => digits(quantile(clients[index].evidence, 0.5), 1) },
+    { title: "Rejected", value: (index) => (refused.get(index) || []).length, show: (index) => { const why = refused.get(index) || []; return why.length ? `${why.length}: ${[...new Set(why)].slice(0, 3).join("; ")}` : ""; } },
+  ], rows);
+}
+
+function fillSettings() {
+  const rows = [...Object.entries(run.versions), ...run.settings].filter(([, value]) => value !== "");
+  fillTable("settings-table", [{ title: "Setting", head: true, value: ([key]) => key }, { title: "Value", value: ([, value]) => value }], rows);
+}

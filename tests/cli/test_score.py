@@ -1,0 +1,81 @@
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fedmerit.cli.app import app
+from fedmerit.errors import DataError, UnknownNameError
+from tests.rounds import public_round
+
+HOSTILE = "[red]=1+1\x1b[2J"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    made = public_round()
+    updates = made.with_riders(made.last_update)
+    names = [*(f"client {i}" for i in range(6)), HOSTILE]
+    np.savez(tmp_path / "updates.npz", updates=updates, clients=names)
+    np.save(tmp_path / "last.npy", made.public)
+    return tmp_path / "updates.npz", tmp_path / "last.npy"
+
+
+def call(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["score", *map(str, arguments)], env={"COLUMNS": "160"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_replay_is_flagged_and_gets_nothing(files):
+    data = json.loads(call(files[0], "--public", files[1], "--seed", 1, "--json"))
+    rider = data["clients"][-1]
+    assert rider["client"] == HOSTILE
+    assert (rider["flagged"], rider["weight"], rider["score"]) == (True, 0.0, 0.0)
+    assert "explained by public information" in rider["reason"]
+    for client in data["clients"][:-1]:
+        assert not client["flagged"]
+        assert client["low"] < client["score"] < client["high"]
+    assert sum(client["weight"] for client in data["clients"]) == pytest.approx(1)
+
+
+def test_the_seed_that_is_printed_repeats_the_result(files):
+    first = json.loads(call(files[0], "--json"))
+    assert json.loads(call(files[0], "--json", "--seed", first["seed"])) == first
+
+
+def test_names_do_not_reach_the_terminal_or_a_spreadsheet_as_code(files, tmp_path):
+    text = call(files[0], "--public", files[1], "--csv", tmp_path / "new" / "scores.csv")
+    assert "\x1b[2J" not in text
+    assert "[red]=1+1" in text
+    with (tmp_path / "new" / "scores.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 7
+    np.savez(tmp_path / "formula.npz", **{"=1+1": np.arange(99.0), "b": np.arange(99.0) ** 2})
+    call(tmp_path / "formula.npz", "--method", "cosine", "--csv", tmp_path / "scores.csv")
+    assert "'=1+1," in (tmp_path / "scores.csv").read_text()
+
+
+def test_near_copies_are_called_by_name(tmp_path):
+    honest = public_round().honest
+    np.savez(tmp_path / "a.npz", **{f"c{i}": row for i, row in enumerate(honest)}, twin=honest[2])
+    text = call(tmp_path / "a.npz", "--resamples", 0, "--seed", 1)
+    assert "near-copy of client twin" in text
+    assert "near-copy of client c2" in text
+
+
+def test_strict_tells_scripts_by_the_exit_code(files):
+    call(files[0], "--public", files[1], "--resamples", 0, "--strict", code=1)
+    call(files[0], "--method", "exact", "--resamples", 0, "--strict")
+
+
+def test_what_cannot_be_scored_says_why(files, tmp_path):
+    with pytest.raises(UnknownNameError, match="did you mean 'merit'"):
+        call(files[0], "--method", "merits")
+    np.savez(tmp_path / "nan.npz", good=np.zeros(50), bad=np.full(50, np.nan))
+    with pytest.raises(DataError, match="must be finite, got nan in 'bad'"):
+        call(tmp_path / "nan.npz")

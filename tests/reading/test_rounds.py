@@ -1,0 +1,194 @@
+"""Every way to store a round gives the same round; nothing in a file runs or floods the memory."""
+
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from fedmerit.errors import DataError
+from fedmerit.reading import read_round
+
+CLIENTS = ("alice", "bob", "client-2", "client-10")
+LAYERS = {"conv.weight": (3, 4), "conv.bias": (3,)}
+
+
+@pytest.fixture
+def layered() -> dict[str, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(3)
+    return {
+        client: {name: rng.normal(size=shape).astype("f4") for name, shape in LAYERS.items()}
+        for client in CLIENTS
+    }
+
+
+def matrix(layered: dict[str, dict[str, np.ndarray]], order=tuple(LAYERS)) -> np.ndarray:
+    return np.stack([np.concatenate([c[name].ravel() for name in order]) for c in layered.values()])
+
+
+def write_folder(folder: Path, layered: dict[str, dict[str, np.ndarray]], form: str) -> Path:
+    folder.mkdir()
+    for client, arrays in layered.items():
+        path = folder / f"{client}.{form}"
+        if form == "npz":
+            np.savez(path, **arrays)
+        elif form == "npy":
+            np.save(path, np.concatenate([array.ravel() for array in arrays.values()]))
+        elif form == "safetensors":
+            save_file(arrays, path)
+        else:
+            state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            torch.save({**state, "conv.num_batches_tracked": torch.tensor(5)}, path)
+    (folder / "notes.txt").write_text("not a client")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["npz", "safetensors", "pt"])
+def test_a_folder_holds_one_client_per_file(tmp_path, layered, form):
+    found = read_round(write_folder(tmp_path / "round", layered, form))
+    assert found.clients == CLIENTS  # 2 comes before 10
+    # safetensors files have an order of their own
+    np.testing.assert_array_equal(found.updates, matrix(layered, found.layer_names))
+    by_name = dict(zip(found.layer_names, np.bincount(found.layers), strict=True))
+    assert by_name == {"conv.weight": 12, "conv.bias": 3}
+
+
+def test_flat_files_have_no_layers(tmp_path, layered):
+    found = read_round(write_folder(tmp_path / "round", layered, "npy"))
+    assert (found.clients, found.layers) == (CLIENTS, None)
+    np.testing.assert_array_equal(found.updates, matrix(layered))
+
+
+def test_arrays_that_flower_saves_without_names_are_layers(tmp_path, layered):
+    (tmp_path / "round").mkdir()
+    for client, arrays in layered.items():
+        np.savez(tmp_path / "round" / f"{client}.npz", *arrays.values())
+    found = read_round(tmp_path / "round")
+    np.testing.assert_array_equal(found.updates, matrix(layered))
+    assert found.layer_names == ("arr_0", "arr_1")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_one_file_with_an_array_per_client(tmp_path, layered, save):
+    values = matrix(layered)
+    rows = dict(zip(CLIENTS, values, strict=True))
+    save(tmp_path / "round.npz", **rows, public=values[0] ** 2)
+    found = read_round(tmp_path / "round.npz")
+    assert found.clients == CLIENTS
+    np.testing.assert_array_equal(found.updates, values)
+    np.testing.assert_array_equal(found.public, values[:1] ** 2)
+
+
+@pytest.mark.parametrize("form", ["npz", "safetensors"])
+def test_names_with_a_slash_are_client_and_layer(tmp_path, layered, form):
+    arrays = {f"{c}/{name}": a for c, parts in layered.items() for name, a in parts.items()}
+    path = tmp_path / f"round.{form}"
+    np.savez(path, **arrays) if form == "npz" else save_file(arrays, path)
+    found = read_round(path)
+    assert set(found.clients) == set(CLIENTS)
+    rows = dict(zip(found.clients, found.updates, strict=True))
+    for client, expected in zip(layered, matrix(layered, found.layer_names), strict=True):
+        np.testing.assert_array_equal(rows[client], expected)
+
+
+def test_a_matrix_with_names_layers_and_public(tmp_path, layered):
+    values = np.asfortranarray(matrix(layered))
+    layers = np.repeat([0, 1], [12, 3])
+    np.savez(tmp_path / "a.npz", updates=values, clients=CLIENTS, layers=layers, public=values[:2])
+    found = read_round(tmp_path / "a.npz")
+    np.testing.assert_array_equal(found.updates, values)
+    np.testing.assert_array_equal(found.layers, layers)
+    assert found.clients == CLIENTS
+    assert found.public.shape == (2, 15)
+    np.save(tmp_path / "a.npy", values)
+    assert read_round(tmp_path / "a.npy").clients == ("0", "1", "2", "3")
+
+
+def test_public_and_global_model_come_in_the_clients_order(tmp_path, layered):
+    folder = write_folder(tmp_path / "round", layered, "pt")
+    model = layered["bob"]
+    turned = {name: torch.from_numpy(model[name]) for name in reversed(model)}
+    torch.save({"state_dict": turned, "epoch": 3}, tmp_path / "model.pt")
+    found = read_round(folder, public=tmp_path / "model.pt", global_model=tmp_path / "model.pt")
+    np.testing.assert_array_equal(found.public[0], matrix(layered)[1])
+    np.testing.assert_array_equal(found.updates, matrix(layered) - matrix(layered)[1])
+
+
+class Runs:
+    def __reduce__(self):
+        return (os.mkdir, ("it-ran",))
+
+
+def test_code_in_files_does_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("object.npz", a=np.array([Runs()], dtype=object))
+    np.save("object.npy", np.array([Runs()], dtype=object), allow_pickle=True)
+    torch.save({"a": Runs()}, "object.pt")
+    Path("pickle.npy").write_bytes(pickle.dumps(Runs()))
+    Path("pickle.pt").write_bytes(pickle.dumps(Runs()))
+    for name in ("object.npz", "object.npy", "object.pt", "pickle.npy", "pickle.pt"):
+        folder = Path(f"{name}.folder")
+        folder.mkdir()
+        Path(name).rename(folder / name)
+        with pytest.raises(DataError):
+            read_round(folder)
+    assert not Path("it-ran").exists()
+
+
+def test_sizes_are_bounded_before_anything_is_read(tmp_path):
+    path = tmp_path / "zeros.npz"
+    np.savez_compressed(path, a=np.zeros(10**6), b=np.zeros(10**6))
+    assert path.stat().st_size < 20_000
+    with pytest.raises(
+        DataError, match=r"must take at most 0\.01 GB together, got more in .*zeros"
+    ):
+        read_round(path, limit=10**7)
+    (tmp_path / "folder").mkdir()
+    torch.save({"a": torch.zeros(1).expand(10**12)}, tmp_path / "folder" / "huge.pt")
+    with pytest.raises(DataError, match="must take at most 4 GB"):
+        read_round(tmp_path / "folder")
+
+
+def test_a_header_that_promises_too_much_is_refused(tmp_path):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    )
+    (tmp_path / "lie.npy").write_bytes(stream.getvalue())
+    with pytest.raises(
+        DataError, match=r"as many bytes as its header says, 8000000000128, got 128"
+    ):
+        read_round(tmp_path / "lie.npy")
+    with zipfile.ZipFile(tmp_path / "lie.npz", "w") as archive:
+        archive.writestr("a.npy", stream.getvalue())
+    with pytest.raises(DataError, match="as many bytes as its header says"):
+        read_round(tmp_path / "lie.npz")
+
+
+def test_messages_name_what_does_not_fit(tmp_path, layered):
+    folder = write_folder(tmp_path / "round", layered, "npz")
+    np.savez(folder / "bob.npz", **{"conv.weight": np.zeros((3, 4), "f4")})
+    with pytest.raises(DataError, match=r"layers of 'alice'.*for 'bob': conv\.bias is missing"):
+        read_round(folder)
+    np.savez(tmp_path / "one.npz", np.zeros(3), np.zeros(4))
+    with pytest.raises(DataError, match="arr_0 3, arr_1 4; these look like the layers of one cli"):
+        read_round(tmp_path / "one.npz")
+    np.savez(tmp_path / "int.npz", a=np.arange(3), b=np.arange(3))
+    with pytest.raises(DataError, match=r"client 'a' in .* must have floats, got none"):
+        read_round(tmp_path / "int.npz")
+    np.save(tmp_path / "public.npy", np.zeros(4))
+    with pytest.raises(DataError, match="must be floats, 15 each, got 4"):
+        read_round(write_folder(tmp_path / "r", layered, "npz"), public=tmp_path / "public.npy")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="one file per client"):
+        read_round(tmp_path / "empty")
+    (tmp_path / "bad.npz").write_text("no archive")
+    (tmp_path / "bad.safetensors").write_text("no tensors")
+    for name in ("bad.npz", "bad.safetensors", "missing.npz", "missing.safetensors", "what.csv"):
+        with pytest.raises(DataError):
+            read_round(tmp_path / name)
