@@ -4,11 +4,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from faults import library
+from faults import library, process
 from faults.base import Outcome, cell, judge
 
 TARGET = Path(__file__).parents[1] / "docs" / "results" / "faults.md"
-AREAS = (library,)
+AREAS = (library, process)
 
 
 def main(wanted: str = "") -> int:

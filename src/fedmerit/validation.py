@@ -16,6 +16,8 @@ from fedmerit.types import FloatArray, RoundInputs, Signals
 MIN_LEVELS, MAX_LEVELS = 2, 256
 MIN_CLIENTS = 2
 MAX_LAYER = 2**16 - 1
+# Fourth powers of values are added up in float64; every float32 is far below.
+MAX_SIZE = 1e60
 
 
 def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
@@ -68,7 +70,7 @@ def check_number(
 def check_matrix(
     values: ArrayLike, *, name: str = "updates", min_clients: int = 1, min_parameters: int = 1
 ) -> FloatArray:
-    """Check a (clients, parameters) matrix of finite floats.
+    """Check a (clients, parameters) matrix of finite floats whose powers can be added up.
 
     float32 and float64 stay as they are; float16 becomes float32.
     """
@@ -81,15 +83,11 @@ def check_matrix(
     for row in range(matrix.shape[0]):
         # A sum is faster than a look at each value, and finite only if they are; it may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(matrix[row].sum()):
-                continue
-        finite = np.isfinite(matrix[row])
-        if not finite.all():
-            where = int(np.argmin(finite))
-            raise UpdatesError(
-                f"{name} must be finite, got {matrix[row, where]} "
-                f"at client {row}, parameter {where}"
-            )
+            if not np.isfinite(matrix[row].sum()):
+                _refuse_first(matrix, row, np.isfinite(matrix[row]), f"{name} must be finite")
+        if matrix.dtype == np.float64:
+            small = np.abs(matrix[row]) <= MAX_SIZE
+            _refuse_first(matrix, row, small, f"{name} must be at most {MAX_SIZE:g} in size")
     return matrix
 
 
@@ -173,6 +171,8 @@ def _as_array(values: ArrayLike, name: str) -> NDArray[np.generic]:
     except ValueError:
         lengths = [len(row) for row in values] if isinstance(values, Sequence) else "ragged rows"  # type: ignore[arg-type]
         raise UpdatesError(f"{name} must have rows of one length, got {lengths}") from None
+    except TypeError as error:  # a tensor of a kind that NumPy does not know, such as bfloat16
+        raise UpdatesError(f"{name} must be floating point that NumPy knows: {error}") from None
 
 
 def _check_shape(
@@ -189,6 +189,12 @@ def _check_shape(
         raise UpdatesError(
             f"{name} must have at least {min_parameters} parameters, got {parameters}"
         )
+
+
+def _refuse_first(matrix: FloatArray, row: int, good: NDArray[np.bool_], rule: str) -> None:
+    if not good.all():
+        where = int(np.argmin(good))
+        raise UpdatesError(f"{rule}, got {matrix[row, where]} at client {row}, parameter {where}")
 
 
 def _nearest_float(dtype: np.dtype[np.generic]) -> type[np.floating]:

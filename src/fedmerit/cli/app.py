@@ -1,5 +1,6 @@
 """The `fedmerit` application: its commands, and how errors become messages and exit codes."""
 
+import signal
 import sys
 from typing import Annotated
 
@@ -39,10 +40,12 @@ def root(
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 
 def run() -> None:
     """Run the application; an error of ours is one sentence on stderr, not a traceback."""
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
     except FedMeritError as error:
@@ -52,3 +55,11 @@ def run() -> None:
     except KeyboardInterrupt:
         errors.print("interrupted", highlight=False)
         sys.exit(EXIT_INTERRUPTED)
+    except MemoryError as error:
+        errors.print(f"[bold red]error:[/] out of memory: {escape(str(error))}", highlight=False)
+        sys.exit(EXIT_BAD_INPUT)
+
+
+def _terminated(_signal: int, _frame: object) -> None:
+    """End as on Ctrl-C, so that temporary folders and locks go."""
+    sys.exit(EXIT_TERMINATED)

@@ -13,10 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from fedmerit.errors import LedgerError
+from fedmerit.errors import LedgerBusyError, LedgerError
 from fedmerit.ledger.connection import connect_reader, connect_writer, translated
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
-from fedmerit.ledger.lock import WriterLock
 from fedmerit.ledger.reading import (
     RunInfo,
     Selection,
@@ -31,6 +30,7 @@ from fedmerit.ledger.records import RoundRows, integer, text
 from fedmerit.ledger.signing import SigningKey
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
 from fedmerit.ledger.verification import Verification, verify
+from fedmerit.lock import WriterLock
 from fedmerit.types import RoundRecord
 
 _INSERT_SCORE = f"INSERT INTO scores VALUES ({', '.join('?' * 12)})"
@@ -96,7 +96,7 @@ class Ledger:
         file = Path(path)
         if read_only:
             return cls(file, connect_reader(file), None, None, clock)
-        lock = WriterLock(file)
+        lock = WriterLock(file, busy=LedgerBusyError, failed=LedgerError)
         try:
             return cls(file, connect_writer(file), lock, key, clock)
         except BaseException:

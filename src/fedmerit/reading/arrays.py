@@ -6,6 +6,7 @@ None of these readers unpickles: object arrays are refused, and PyTorch files ar
 
 import math
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -54,7 +55,7 @@ def _read_npz(path: Path, budget: Budget) -> dict[str, Array]:
                     raise DataError(f"names in {path} must differ, got {name!r} twice")
                 with archive.open(info) as member:
                     arrays[name] = _read_array(member, info.file_size, path, budget)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise DataError(f"{path} must be a .npz file of plain arrays: {error}") from error
     return arrays
 

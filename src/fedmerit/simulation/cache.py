@@ -2,9 +2,6 @@
 
 import hashlib
 import os
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,9 +9,14 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from fedmerit.errors import DataError
+from fedmerit.files import whole_file
+from fedmerit.reading.arrays import read_arrays
+from fedmerit.reading.budget import Budget
 from fedmerit.simulation.idx import IDX_FILES, Bytes
 
 _DIGEST = "sha256"
+# Several times the largest data set: a damaged or planted file cannot fill the memory.
+_MAX_BYTES = 2**30
 
 
 def cache_folder() -> Path:
@@ -30,32 +32,35 @@ def cache_file(name: str) -> Path:
 
 def store(path: Path, arrays: Mapping[str, Bytes]) -> None:
     """Write `arrays` and their digest; whoever looks sees the old file or the complete new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     digest = np.frombuffer(_digest(arrays), dtype=np.uint8)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with whole_file(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays, **{_DIGEST: digest})
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def restore(path: Path) -> dict[str, Bytes]:
     """Read what `store` wrote; a file that fails its check is removed, so it is never used."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    if not os.access(path, os.R_OK):
+        raise DataError(f"{path} must be readable by this user, and is not")
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in IDX_FILES}
-            intact = file[_DIGEST].tobytes() == _digest(arrays)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        content = read_arrays(path, Budget(_MAX_BYTES))
+        arrays = {key: content[key] for key in IDX_FILES}
+        intact = content[_DIGEST].tobytes() == _digest(arrays)
+    except (DataError, KeyError):
         intact = False
     if not intact:
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"{path} did not match its checksum and cannot be removed: {error.strerror}"
+            ) from None
         raise DataError(f"{path} did not match its checksum and was removed")
     return arrays
 
