@@ -14,14 +14,13 @@ import numpy as np
 
 from benchmarks import mnist_lies
 from benchmarks.real_rounds import METHODS, ROUNDS, SEEDS, RealRound, real_rounds
-from benchmarks.recipes import privacy_noise, uninformed
+from benchmarks.recipes import dishonest_reports
 from benchmarks.timing import ROOT
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import PositiveShare
-from fedmerit.rng import stream
 from fedmerit.simulation.config import Partition
 
-AUDITED = 2  # clients in each round
+AUDITED = 4  # clients in each round
 RULE = PositiveShare(budget=100_000)
 TRUTH = "truth"
 PARTITIONS = {
@@ -48,9 +47,7 @@ def cases(partition: Partition, gains: mnist_lies.Gains) -> Iterator[Case]:
             mnist_lies.add_gains(gains, taken, taken.audited(AUDITED)[0])
         for client in taken.audited(AUDITED):
             own, place = taken.inputs.updates[client], (taken.seed, taken.number, client)
-            reports = {TRUTH: own}
-            for recipe in (*privacy_noise(own), *uninformed(taken.model, taken.last)):
-                reports[recipe.name] = recipe.draw(stream(*place, recipe.name))
+            reports = {TRUTH: own, **dict(dishonest_reports(taken, client))}
             for name, report in reports.items():
                 for method, reward in rewards(taken, client, report).items():
                     yield Case(method, name, place, reward)
@@ -117,6 +114,9 @@ def main() -> None:
         f"column, all others are honest, and {RULE.budget:,} units are shared by the positive part "
         "of the score, so",
         f"that an equal share would be {RULE.budget // 20:,}.",
+        "",
+        "Reports are the simulator's behaviours (`fedmerit.behaviours.registry` says what each "
+        "sends).",
         "",
         "Means over cases (client, round, seed) ± standard error. *Gain*: over what the same "
         "client earns by",

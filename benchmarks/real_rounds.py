@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmerit.rng import stream
 from fedmerit.scorers import ConditionalPCA, ExactPCA, Merit
@@ -13,7 +14,7 @@ from fedmerit.simulation.observe import observe_rounds
 from fedmerit.types import Contributions, RoundInputs
 
 METHODS = ("exact", "conditional", "merit")
-SEEDS, ROUNDS = (0, 1, 2), (1, 5)
+SEEDS, ROUNDS = (0, 1, 2), (1, 3, 5, 10)
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,10 @@ class _KeepingGate(ConditionalPCA):
 
     kept: list[Contributions] = field(default_factory=list)
 
-    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
-        self.kept[:] = [super().score(inputs, rng)]
+    def score_in(
+        self, inputs: RoundInputs, starts: NDArray[np.int64], rng: np.random.Generator
+    ) -> Contributions:
+        self.kept[:] = [super().score_in(inputs, starts, rng)]
         return self.kept[0]
 
 
@@ -44,6 +47,12 @@ class RealRound:
     def last(self) -> np.ndarray | None:
         """The last global update; there is none in round 1."""
         return None if self.number == 1 else self.inputs.public[0]
+
+    @property
+    def public_updates(self) -> tuple[np.ndarray, ...]:
+        """All global updates so far that the public knows, newest first."""
+        known = self.inputs.public
+        return () if self.last is None else (known[0], *known[2:])
 
     def audited(self, count: int) -> list[int]:
         """Draw clients to audit."""

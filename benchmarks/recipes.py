@@ -1,52 +1,49 @@
-"""Dishonest reports as recipes: what a client could send instead of its update."""
+"""Dishonest reports in a round that was observed: the simulator's behaviours, one client's view."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
-PRIVACY_NOISE = (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1)
-RIDER_SD = 0.01
+from benchmarks.real_rounds import RealRound
+from fedmerit.behaviours import parse_behaviour
+from fedmerit.behaviours.base import ClientView
+from fedmerit.rng import stream
+
+INFORMED = tuple(f"noise:{sd:g}" for sd in (0.0005, 0.001, 0.005, 0.01, 0.05, 0.1))
+UNINFORMED = ("zero", "random-update:0.01", "random-model:0.01", "uniform-model")
+# These need a global update to start from.
+FROM_PUBLIC = (
+    "stale",
+    "advanced-delta:0.001",
+    "adaptive",
+    "advanced-rider",
+    *(f"disguised:{factor}:{decay:g}" for factor in (1, 3) for decay in (0.5, 1, 2)),
+    "sign-mimic",
+    "informed",
+)
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A report to send instead of one's update; `draw` makes it."""
-
-    name: str
-    draw: Callable[[np.random.Generator], np.ndarray]
-
-
-def privacy_noise(own: np.ndarray) -> Iterator[Recipe]:
-    """Yield the informed reports: the own update and noise."""
-    for scale in PRIVACY_NOISE:
-        yield Recipe(
-            f"own update, noise of sd {scale:g}",
-            lambda rng, scale=scale: own + rng.normal(0, scale, own.size),
-        )
+def dishonest_reports(taken: RealRound, client: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield what the client could send instead of its update, by the name of the behaviour."""
+    names = INFORMED + UNINFORMED + (() if taken.last is None else FROM_PUBLIC)
+    for name in names:
+        rng = stream(taken.seed, taken.number, client, name)
+        yield name, parse_behaviour(name).report(view_of(taken, client, rng)).update
 
 
-def uninformed(model: np.ndarray, last: np.ndarray | None) -> Iterator[Recipe]:
-    """Yield reports that take no training.
-
-    `model` is the global model and `last` the last global update, which there is none of in the
-    first round.
-    """
-    size = model.size
-    yield Recipe("zero update", lambda _: np.zeros(size))
-    yield Recipe("random update, sd 0.01", lambda rng: rng.normal(0, RIDER_SD, size))
-    yield Recipe("random model, sd 0.01", lambda rng: rng.normal(0, RIDER_SD, size) - model)
-    if last is None:
-        return
-    yield Recipe("stale: the last global update", lambda _: last)
-    for share in (0.3, 1.0):
-        yield Recipe(
-            f"stale, noise of {share:g} standard deviations",
-            lambda rng, share=share: last + rng.normal(0, share * last.std(), size),
-        )
-    yield Recipe("stale, noise of sd 0.001", lambda rng: last + rng.normal(0, 1e-3, size))
-    yield Recipe(
-        "stale, noise of sd 1e-3, 1e-4 or 1e-5",
-        lambda rng: last + rng.normal(0, 1, size) * rng.choice([1e-3, 1e-4, 1e-5], size),
+def view_of(taken: RealRound, client: int, rng: np.random.Generator) -> ClientView:
+    """Return what the client knows in the round."""
+    updates = taken.public_updates
+    return ClientView(
+        round=taken.number,
+        client=client,
+        global_model=taken.model,
+        global_updates=updates,
+        update_norms=tuple(float(np.linalg.norm(update)) for update in reversed(updates)),
+        honest_update=taken.inputs.updates[client],
+        group_update=None,
+        num_examples=1,
+        participants=taken.inputs.clients,
+        rng=rng,
+        group_rng=rng,
     )
-    yield Recipe("random signs times |last|", lambda rng: rng.choice([-1, 1], size) * np.abs(last))

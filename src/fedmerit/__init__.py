@@ -12,8 +12,10 @@ from fedmerit.scorers import (
     Merit,
     PublishedPCA,
     RoundHistory,
+    StreamedRound,
     gated_weights,
     required_parameters,
+    sample_size,
     score,
     weights,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "RoundRecord",
     "Scorer",
     "Signals",
+    "StreamedRound",
     "UniformBins",
     "Verdict",
     "Watch",
@@ -58,6 +61,7 @@ __all__ = [
     "aggregate",
     "gated_weights",
     "required_parameters",
+    "sample_size",
     "score",
     "weights",
 ]

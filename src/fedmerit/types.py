@@ -88,7 +88,8 @@ class Contributions:
     scores : (k,) float
         One score per client: higher is more. Zero is what independent noise earns on average.
     pairwise : (k, k) float
-        Row i: the score of client i with each peer; NaN where the two were not compared.
+        Row i: the score of client i with each peer; NaN where the two were not compared. Matrices
+        of more than 4,096 clients are left out (all NaN).
     agreement, chance : (k, k) float
         The two parts of ``pairwise = agreement - chance``: how often the pair's signals count as
         agreeing on the same parameter, and how often they would on two different ones. NaN where
@@ -161,7 +162,8 @@ class Contributions:
         def filled(
             array: NDArray[np.float64] | None, shape: tuple[int, ...]
         ) -> NDArray[np.float64]:
-            return freeze(np.full(shape, np.nan) if array is None else array)
+            # What is absent takes no memory: one NaN seen from everywhere.
+            return np.broadcast_to(np.nan, shape) if array is None else freeze(array)
 
         return cls(
             method=method,

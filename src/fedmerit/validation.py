@@ -68,11 +68,17 @@ def check_number(
 
 
 def check_matrix(
-    values: ArrayLike, *, name: str = "updates", min_clients: int = 1, min_parameters: int = 1
+    values: ArrayLike,
+    *,
+    name: str = "updates",
+    min_clients: int = 1,
+    min_parameters: int = 1,
+    finite: bool = True,
 ) -> FloatArray:
     """Check a (clients, parameters) matrix of finite floats whose powers can be added up.
 
-    float32 and float64 stay as they are; float16 becomes float32.
+    float32 and float64 stay as they are; float16 becomes float32. With ``finite=False`` the values
+    are left for `check_finite` to look at, once it is known which of them count.
     """
     array = _as_array(values, name)
     if array.dtype.kind != "f":
@@ -80,15 +86,25 @@ def check_matrix(
     _check_shape(array, name, min_clients, min_parameters)
     target = array.dtype if array.dtype in (np.float32, np.float64) else _nearest_float(array.dtype)
     matrix: FloatArray = np.ascontiguousarray(array, dtype=target)
+    if finite:
+        check_finite(matrix, name=name)
+    return matrix
+
+
+def check_finite(
+    matrix: FloatArray, *, name: str, positions: NDArray[np.int64] | None = None
+) -> None:
+    """Check that all values are finite; `positions` says which parameters the columns are."""
     for row in range(matrix.shape[0]):
         # A sum is faster than a look at each value, and finite only if they are; it may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(matrix[row].sum()):
-                _refuse_first(matrix, row, np.isfinite(matrix[row]), f"{name} must be finite")
+                fine = np.isfinite(matrix[row])
+                _refuse_first(matrix, row, fine, f"{name} must be finite", positions)
         if matrix.dtype == np.float64:
-            small = np.abs(matrix[row]) <= MAX_SIZE
-            _refuse_first(matrix, row, small, f"{name} must be at most {MAX_SIZE:g} in size")
-    return matrix
+            fine = np.abs(matrix[row]) <= MAX_SIZE
+            rule = f"{name} must be at most {MAX_SIZE:g} in size"
+            _refuse_first(matrix, row, fine, rule, positions)
 
 
 def check_signals(signals: Signals, *, min_clients: int = 1, min_parameters: int = 1) -> Signals:
@@ -110,21 +126,39 @@ def check_round(
     layers: ArrayLike | None = None,
     previous: ArrayLike | None = None,
     trust: ArrayLike | None = None,
+    finite: bool = True,
 ) -> RoundInputs:
-    """Check everything a scorer is given for one round."""
+    """Check everything a scorer is given for one round.
+
+    With ``finite=False`` the values of float updates and previous reports are left unchecked, for
+    scorers that look at a sample of them and check that.
+    """
     checked: FloatArray | Signals
     if isinstance(updates, Signals):
         checked = check_signals(updates, min_clients=MIN_CLIENTS)
         clients, parameters = checked.values.shape
     else:
-        checked = check_matrix(updates, min_clients=MIN_CLIENTS)
+        checked = check_matrix(updates, min_clients=MIN_CLIENTS, finite=finite)
         clients, parameters = checked.shape
+    known, layer = check_frame(public, layers, parameters)
     return RoundInputs(
         updates=checked,
-        public=None if public is None else _check_public(public, parameters),
-        layers=None if layers is None else _check_layers(layers, parameters),
-        previous=None if previous is None else _check_previous(previous, clients, parameters),
+        public=known,
+        layers=layer,
+        previous=None
+        if previous is None
+        else _check_previous(previous, clients, parameters, finite),
         trust=None if trust is None else check_vector(trust, name="trust", length=clients),
+    )
+
+
+def check_frame(
+    public: ArrayLike | None, layers: ArrayLike | None, parameters: int
+) -> tuple[FloatArray | None, NDArray[np.int64] | None]:
+    """Check what is known of the parameters themselves: public vectors and layers."""
+    return (
+        None if public is None else _check_public(public, parameters),
+        None if layers is None else _check_layers(layers, parameters),
     )
 
 
@@ -191,10 +225,19 @@ def _check_shape(
         )
 
 
-def _refuse_first(matrix: FloatArray, row: int, good: NDArray[np.bool_], rule: str) -> None:
-    if not good.all():
-        where = int(np.argmin(good))
-        raise UpdatesError(f"{rule}, got {matrix[row, where]} at client {row}, parameter {where}")
+def _refuse_first(
+    matrix: FloatArray,
+    row: int,
+    fine: NDArray[np.bool_],
+    rule: str,
+    positions: NDArray[np.integer] | None,
+) -> None:
+    if not fine.all():
+        where = int(np.argmin(fine))
+        parameter = where if positions is None else int(positions[where])
+        raise UpdatesError(
+            f"{rule}, got {matrix[row, where]} at client {row}, parameter {parameter}"
+        )
 
 
 def _nearest_float(dtype: np.dtype[np.generic]) -> type[np.floating]:
@@ -210,8 +253,8 @@ def _check_public(public: ArrayLike, parameters: int) -> FloatArray:
     return matrix
 
 
-def _check_previous(previous: ArrayLike, clients: int, parameters: int) -> FloatArray:
-    matrix = check_matrix(previous, name="previous")
+def _check_previous(previous: ArrayLike, clients: int, parameters: int, finite: bool) -> FloatArray:
+    matrix = check_matrix(previous, name="previous", finite=finite)
     if matrix.shape != (clients, parameters):
         raise UpdatesError(
             f"previous must have the shape of the updates, ({clients}, {parameters}), "

@@ -29,7 +29,9 @@ def all_pairs(clients):
 
 
 def counted(values, levels, order, starts, pairs):
-    ((_, counts),) = joint_counts(Signals(values, levels), order, starts, pairs)
+    counts = np.empty((len(pairs), len(starts) - 1, levels, levels), dtype=np.int32)
+    for block, part in joint_counts(Signals(values, levels), order, starts, pairs):
+        counts[block] = part
     return counts
 
 

@@ -162,10 +162,9 @@ def test_upper_tail_of_the_normal():
 
 
 def test_agreeing_z_takes_the_best_fifth():
-    z = np.full((11, 11), np.nan)
-    z[0, 1:] = np.arange(10)  # ten peers: the second largest counts, times 10 / 2
-    z[1:, 0] = 0.0
-    reached, p_values = agreeing_z(z)
+    # Client 0 has ten peers: the second largest z counts, times 10 / 2. The others have one.
+    ordered = np.array([(0, j) for j in range(1, 11)] + [(j, 0) for j in range(1, 11)])
+    reached, p_values = agreeing_z(11, ordered, np.r_[np.arange(10.0), np.zeros(10)])
     assert reached[0] == 8
     assert p_values[0] == pytest.approx(5 * upper_tail(np.array([8.0]))[0])
     assert p_values[1] == pytest.approx(0.5)

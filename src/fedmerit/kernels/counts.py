@@ -26,6 +26,7 @@ GROUP, BEGIN, END = 0, 1, 2
 @njit(cache=True, parallel=True)
 def count_by_planes(
     signals: NDArray[np.uint8],
+    rows: NDArray[np.int64],
     order: NDArray[np.int64],
     tiles: NDArray[np.int64],
     pairs: NDArray[np.int64],
@@ -33,18 +34,19 @@ def count_by_planes(
 ) -> None:
     """Add joint counts to `counts`, (workers, pairs, groups, levels, levels).
 
-    `tiles` has one row (group, begin, end) per tile; begin and end are positions in `order`.
+    `rows` are the clients that occur in the pairs, and `pairs` holds positions in `rows`. `tiles`
+    has one row (group, begin, end) per tile; begin and end are positions in `order`.
     """
     workers, levels = counts.shape[0], counts.shape[3]
     for worker in prange(workers):
-        planes = np.empty((signals.shape[0], levels, _TILE_WORDS), dtype=np.uint64)
-        marginals = np.empty((signals.shape[0], levels), dtype=np.int32)
+        planes = np.empty((rows.shape[0], levels, _TILE_WORDS), dtype=np.uint64)
+        marginals = np.empty((rows.shape[0], levels), dtype=np.int32)
         gathered = np.empty(TILE, dtype=np.uint8)
         for tile in range(worker, tiles.shape[0], workers):
             group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
             words = (end - begin + 63) // 64
-            for i in range(signals.shape[0]):
-                _gather(signals[i], order[begin:end], gathered)
+            for i in range(rows.shape[0]):
+                _gather(signals[rows[i]], order[begin:end], gathered)
                 _fill_planes(gathered, end - begin, planes[i], marginals[i])
             for pair in range(pairs.shape[0]):
                 i, j = pairs[pair, 0], pairs[pair, 1]
@@ -141,6 +143,7 @@ def _count_planes(
 @njit(cache=True, parallel=True)
 def count_by_histogram(
     signals: NDArray[np.uint8],
+    rows: NDArray[np.int64],
     order: NDArray[np.int64],
     tiles: NDArray[np.int64],
     pairs: NDArray[np.int64],
@@ -149,11 +152,11 @@ def count_by_histogram(
     """Do the same as `count_by_planes`, at a cost that does not grow with the number of levels."""
     workers = counts.shape[0]
     for worker in prange(workers):
-        gathered = np.empty((signals.shape[0], TILE), dtype=np.uint8)
+        gathered = np.empty((rows.shape[0], TILE), dtype=np.uint8)
         for tile in range(worker, tiles.shape[0], workers):
             group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
-            for i in range(signals.shape[0]):
-                _gather(signals[i], order[begin:end], gathered[i])
+            for i in range(rows.shape[0]):
+                _gather(signals[rows[i]], order[begin:end], gathered[i])
             for pair in range(pairs.shape[0]):
                 first, second = gathered[pairs[pair, 0]], gathered[pairs[pair, 1]]
                 table = counts[worker, pair, group]

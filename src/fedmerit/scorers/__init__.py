@@ -14,7 +14,7 @@ from fedmerit.scorers.history import RoundHistory
 from fedmerit.scorers.merit import Merit
 from fedmerit.scorers.published import PublishedPCA
 from fedmerit.scorers.registry import SCORERS, make_scorer, score
-from fedmerit.scorers.sample_size import required_parameters
+from fedmerit.scorers.sample_size import required_parameters, sample_size
 from fedmerit.scorers.shapley import (
     exact_shapley,
     gtg_shapley,
@@ -22,6 +22,7 @@ from fedmerit.scorers.shapley import (
     leave_one_out,
     truncated_shapley,
 )
+from fedmerit.scorers.streaming import StreamedRound
 from fedmerit.scorers.weighting import gated_weights, weights
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "PublishedPCA",
     "Reputation",
     "RoundHistory",
+    "StreamedRound",
     "UpdateNorm",
     "exact_shapley",
     "gated_weights",
@@ -44,6 +46,7 @@ __all__ = [
     "leave_one_out",
     "make_scorer",
     "required_parameters",
+    "sample_size",
     "score",
     "truncated_shapley",
     "weights",

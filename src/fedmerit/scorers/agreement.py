@@ -13,19 +13,37 @@ from fedmerit.kernels.agreement import (
     VARIANCE,
     score_pairs,
 )
-from fedmerit.scorers.pairs import joint_counts, mean_over_peers, pair_matrix
+from fedmerit.scorers.pairs import joint_counts, pair_matrix
 from fedmerit.types import Signals
+
+# Matrices of more clients than this are not made: 4,096 of them take 128 MB each.
+_MATRIX_CLIENTS = 4096
 
 
 @dataclass(frozen=True)
 class PairScores:
-    """Matrices (k, k) over ordered pairs, NaN where not compared, and the certificate (k,)."""
+    """Scores of ordered pairs (n, 2) of clients, with what they are made of, (n,) each."""
 
-    pairwise: NDArray[np.float64]
+    clients: int
+    ordered: NDArray[np.int64]
+    score: NDArray[np.float64]
     agreement: NDArray[np.float64]
     chance: NDArray[np.float64]
     z: NDArray[np.float64]
-    epsilon: NDArray[np.float64]
+    certificate: NDArray[np.float64]
+
+    def mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Average the values of each client over its peers, (k,)."""
+        client = self.ordered[:, 0]
+        total = np.bincount(client, values, minlength=self.clients)
+        means: NDArray[np.float64] = total / np.bincount(client, minlength=self.clients)
+        return means
+
+    def matrix(self, values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Put the values into a (k, k) matrix, NaN where not compared; None for many clients."""
+        if self.clients > _MATRIX_CLIENTS:
+            return None
+        return pair_matrix(self.clients, self.ordered, values)
 
 
 def score_groups(
@@ -36,22 +54,25 @@ def score_groups(
 ) -> PairScores:
     """Score the `ordered` pairs over groups that are, two by two, the halves of a stratum."""
     clients = signals.values.shape[0]
-    pairs, where = np.unique(np.sort(ordered, axis=1), axis=0, return_inverse=True)
-    results = np.empty((len(pairs), OUTPUTS))
-    for block, counts in joint_counts(signals, order, starts, pairs):
-        score_pairs(counts, results[block])
+    low, high = ordered.min(axis=1), ordered.max(axis=1)
+    code, where = np.unique(low * clients + high, return_inverse=True)
+    results = np.empty((len(code), OUTPUTS))
+    for block, counts in joint_counts(
+        signals, order, starts, np.column_stack(divmod(code, clients))
+    ):
+        part = np.empty((len(block), OUTPUTS))
+        score_pairs(counts, part)
+        results[block] = part
     score = results[:, AGREEMENT] - results[:, CHANCE]
     deviation = np.sqrt(results[:, VARIANCE])
     # No spread under independence (a constant report, say) is no evidence either way.
     z = np.divide(score, deviation, out=np.zeros_like(score), where=deviation > 0)
-
-    def matrix(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return pair_matrix(clients, ordered, values[where.reshape(-1)])
-
     return PairScores(
-        pairwise=matrix(score),
-        agreement=matrix(results[:, AGREEMENT]),
-        chance=matrix(results[:, CHANCE]),
-        z=matrix(z),
-        epsilon=mean_over_peers(matrix(results[:, CERTIFICATE])),
+        clients=clients,
+        ordered=ordered,
+        score=score[where],
+        agreement=results[where, AGREEMENT],
+        chance=results[where, CHANCE],
+        z=z[where],
+        certificate=results[where, CERTIFICATE],
     )

@@ -53,7 +53,13 @@ class Cohort:
 
 
 def find_cohort(z: NDArray[np.float64]) -> Cohort:
-    """Find the cohort from the pairwise z of a round.
+    """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
+    rows, columns = np.nonzero(~np.isnan(z))
+    return cohort_of(len(z), np.column_stack((rows, columns)), z[rows, columns])
+
+
+def cohort_of(clients: int, ordered: NDArray[np.int64], z: NDArray[np.float64]) -> Cohort:
+    """Find the cohort from ordered pairs of clients and their z.
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a
@@ -62,33 +68,29 @@ def find_cohort(z: NDArray[np.float64]) -> Cohort:
     No agreement is evidence only while the cohort agrees: a client outside is given a reason only
     if the members agree clearly, and it agrees with them much less.
     """
-    clients = len(z)
-    compared = ~np.isnan(z)
-    pairs = max(int(compared.sum()) // 2, 1)
+    pairs = max(len(ordered) // 2, 1)
     threshold = NormalDist().inv_cdf(1 - _FAMILY_ERROR / pairs)
-    group = _connected(compared & (np.nan_to_num(z) > threshold))
-    names, sizes = np.unique(group, return_counts=True)
+    group = _connected(clients, ordered[z > threshold])
+    sizes = np.bincount(group, minlength=clients)
     largest = sizes.max()
     if largest == 1:
         nobody = np.zeros(clients, dtype=np.bool_)
         return Cohort(nobody, np.zeros(clients), 0.0, ("",) * clients)
     # Of groups of equal size, the one that agrees most is the cohort.
-    candidates = names[sizes == largest]
-    strength = [np.nansum(np.where(np.outer(group == n, group == n), z, 0.0)) for n in candidates]
-    members = group == candidates[int(np.argmax(strength))]
+    inside = group[ordered[:, 0]] == group[ordered[:, 1]]
+    strength = np.bincount(group[ordered[inside, 0]], z[inside], minlength=clients)
+    members = group == np.argmax(np.where(sizes == largest, strength, -np.inf))
 
-    counted = np.tile(members, (clients, 1)) & compared
-    agreement = np.where(counted, z, 0.0).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
+    counted = members[ordered[:, 1]]
+    client = ordered[counted, 0]
+    peers = np.bincount(client, minlength=clients)
+    agreement = np.bincount(client, z[counted], minlength=clients) / np.maximum(peers, 1)
     typical = float(np.median(agreement[members]))
     outside = ~members & (typical >= _CLEAR_Z) & (agreement < _FAR_BELOW * typical)
-    size_of = dict(zip(names.tolist(), sizes.tolist(), strict=True))
+    alone = sizes[group] == 1
     reasons = tuple(
-        ""
-        if not outside[client]
-        else "independent of every peer"
-        if size_of[int(group[client])] == 1
-        else "agrees only with a clique"
-        for client in range(clients)
+        "" if not out else "independent of every peer" if single else "agrees only with a clique"
+        for out, single in zip(outside, alone, strict=True)
     )
     return Cohort(members, agreement, typical, reasons)
 
@@ -97,19 +99,20 @@ def near_copies(cosine: NDArray[np.float64]) -> Copies:
     """Group clients whose private parts are nearly the same."""
     alike = cosine > _COPY_COSINE
     np.fill_diagonal(alike, False)
-    group = _connected(alike)
+    group = _connected(len(cosine), np.argwhere(alike))
     sizes = np.bincount(group, minlength=len(cosine))[group]
     first = np.argmax(alike, axis=1)
     return Copies(group_size=sizes, twin=np.where(alike.any(axis=1), first, -1))
 
 
-def _connected(edges: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Label connected components by their smallest member."""
-    clients = len(edges)
     label = np.arange(clients)
-    reach = edges | edges.T | np.eye(clients, dtype=np.bool_)
     while True:
-        lowest = np.where(reach, label[None, :], clients).min(axis=1)
+        lowest = label.copy()
+        np.minimum.at(lowest, edges[:, 0], label[edges[:, 1]])
+        np.minimum.at(lowest, edges[:, 1], label[edges[:, 0]])
+        lowest = lowest[lowest]  # a label's own label: paths are halved
         if (lowest == label).all():
             return label
         label = lowest

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from fedmerit.kernels.residual import POSITIVE, residual_signs
 from fedmerit.scorers.agreement import score_groups
-from fedmerit.scorers.cohort import find_cohort
+from fedmerit.scorers.cohort import cohort_of
 from fedmerit.scorers.evidence import agreeing_z, discoveries
 from fedmerit.scorers.pairs import (
     check_enough_parameters,
-    choose_peers,
     halves_of_strata,
-    mean_over_peers,
+    plan_comparisons,
 )
 from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
 from fedmerit.scorers.strata import DEFAULT_STRATA, lay_out
@@ -42,7 +41,8 @@ class ConditionalPCA:
     Parameters
     ----------
     peers
-        How many random peers each client is compared with; ``None`` for all of them.
+        How many peers each client is compared with, by a random plan that keeps all connected;
+        ``None`` for all of them.
     strata
         How many strata of the first public vector, over all layers.
     fdr
@@ -79,25 +79,35 @@ class ConditionalPCA:
             signals, explained = inputs.updates, np.zeros(inputs.clients)
         else:
             signals, explained = unexplained_signs(inputs.updates, inputs.public, starts)
+        return self.judge(signals, explained, starts, rng)
+
+    def judge(
+        self,
+        signals: Signals,
+        explained: NDArray[np.float64],
+        starts: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Contributions:
+        """Score signals that are laid out in strata; public information explains these shares."""
         check_enough_parameters(signals)
         order, halves = halves_of_strata(starts, rng)
-        ordered = choose_peers(inputs.clients, self.peers, rng)
+        ordered = plan_comparisons(len(signals.values), self.peers, rng)
         pairs = score_groups(signals, order, halves, ordered)
-        reached, p_values = agreeing_z(pairs.z)
+        reached, p_values = agreeing_z(pairs.clients, ordered, pairs.z)
         flagged, reasons = self._flags(reached, p_values, explained)
         return Contributions.of(
             "conditional",
-            mean_over_peers(pairs.pairwise),
-            pairwise=pairs.pairwise,
-            agreement=pairs.agreement,
-            chance=pairs.chance,
-            z=pairs.z,
+            pairs.mean(pairs.score),
+            pairwise=pairs.matrix(pairs.score),
+            agreement=pairs.matrix(pairs.agreement),
+            chance=pairs.matrix(pairs.chance),
+            z=pairs.matrix(pairs.z),
             p_values=p_values,
             flagged=flagged,
             reasons=reasons,
             eligible=~flagged,
-            evidence=find_cohort(pairs.z).evidence,
-            epsilon=pairs.epsilon,
+            evidence=cohort_of(pairs.clients, ordered, pairs.z).evidence,
+            epsilon=pairs.mean(pairs.certificate),
             explained=explained,
         )
 

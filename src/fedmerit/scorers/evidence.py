@@ -1,6 +1,6 @@
 """From pairwise z to p-values of clients, and from those to decisions with a stated error rate."""
 
-from math import ceil, erfc, sqrt
+from math import erfc, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,24 @@ def upper_tail(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def agreeing_z(
-    z: NDArray[np.float64], share: float = AGREEING_SHARE
+    clients: int,
+    ordered: NDArray[np.int64],
+    z: NDArray[np.float64],
+    share: float = AGREEING_SHARE,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return, per client, the z that the best `share` of its peers reach, and its p-value.
 
-    Of n peers, the r-th largest z is taken with r = ceil(share n), and its p-value is n / r times
-    that of a single pair (at most 1). That holds whatever the dependence between the pairs: if the
-    r-th largest exceeds t then at least r of n exceed t, and by Markov's inequality the chance of
-    that is at most n / r times the chance of one (Rueger, Metrika 25, 1978). r = 1 is Bonferroni.
+    `ordered` holds pairs (client, peer) and `z` one value for each. Of n peers, the r-th largest z
+    is taken with r = ceil(share n), and its p-value is n / r times that of a single pair (at most
+    1). That holds whatever the dependence between the pairs: if the r-th largest exceeds t then at
+    least r of n exceed t, and by Markov's inequality the chance of that is at most n / r times the
+    chance of one (Rueger, Metrika 25, 1978). r = 1 is Bonferroni.
     """
-    clients = z.shape[0]
-    reached, p_values = np.empty(clients), np.empty(clients)
-    for client in range(clients):
-        values = np.sort(z[client][~np.isnan(z[client])])[::-1]
-        r = max(ceil(share * len(values)), 1)
-        reached[client] = values[r - 1]
-        p_values[client] = min(1.0, len(values) / r * upper_tail(values[r - 1 : r])[0])
-    return reached, p_values
+    peers = np.bincount(ordered[:, 0], minlength=clients)
+    best_first = np.lexsort((-z, ordered[:, 0]))
+    ranks = np.maximum(np.ceil(share * peers), 1).astype(np.int64)
+    reached = z[best_first][np.cumsum(peers) - peers + ranks - 1]
+    return reached, np.minimum(1.0, peers / ranks * upper_tail(reached))
 
 
 def discoveries(p_values: NDArray[np.float64], rate: float) -> NDArray[np.bool_]:

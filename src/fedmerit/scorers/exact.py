@@ -13,8 +13,7 @@ from fedmerit.quantisers import QuantileBins, to_signals
 from fedmerit.scorers.agreement import score_groups
 from fedmerit.scorers.pairs import (
     check_enough_parameters,
-    choose_peers,
-    mean_over_peers,
+    plan_comparisons,
     random_halves,
 )
 from fedmerit.types import Contributions, Quantiser, RoundInputs
@@ -32,7 +31,8 @@ class ExactPCA:
     quantiser
         How float updates become signals.
     peers
-        How many random peers each client is compared with; ``None`` for all of them.
+        How many peers each client is compared with, by a random plan that keeps all connected;
+        ``None`` for all of them.
     """
 
     quantiser: Quantiser = field(default_factory=QuantileBins)
@@ -42,16 +42,16 @@ class ExactPCA:
         """Score checked inputs."""
         signals = to_signals(inputs.updates, self.quantiser, rng)
         check_enough_parameters(signals)
-        ordered = choose_peers(inputs.clients, self.peers, rng)
+        ordered = plan_comparisons(inputs.clients, self.peers, rng)
         order = random_halves(inputs.parameters, rng)
         starts = np.array([0, inputs.parameters // 2, inputs.parameters], dtype=np.int64)
         pairs = score_groups(signals, order, starts, ordered)
         return Contributions.of(
             "exact",
-            mean_over_peers(pairs.pairwise),
-            pairwise=pairs.pairwise,
-            agreement=pairs.agreement,
-            chance=pairs.chance,
-            z=pairs.z,
-            epsilon=pairs.epsilon,
+            pairs.mean(pairs.score),
+            pairwise=pairs.matrix(pairs.score),
+            agreement=pairs.matrix(pairs.agreement),
+            chance=pairs.matrix(pairs.chance),
+            z=pairs.matrix(pairs.z),
+            epsilon=pairs.mean(pairs.certificate),
         )

@@ -11,7 +11,7 @@ the public vectors nor the client's own previous report explain. How this form w
 was tried beside it, is written up in docs/decisions and docs/results.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fedmerit.errors import UpdatesError
 from fedmerit.scorers.cohort import find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
+from fedmerit.scorers.panels import draw_panels, join_panels
 from fedmerit.scorers.private import inner_products
 from fedmerit.scorers.products import cosines, off_diagonal
 from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
@@ -35,6 +36,8 @@ _BETTER_PEERS = 0.75
 _SIZE_CAP = 2.0
 # A cohort whose updates agree less than this has no direction to compare with.
 _LEAST_DIRECTION = 0.02
+# Amounts are compared between all pairs; of more clients than this, inside random panels.
+PANEL = 256
 # A private part below this share of the update is rounding.
 _ROUNDING = 3e-6
 # A client that points against the cohort by at least half of what the cohort agrees is reversed.
@@ -47,6 +50,9 @@ _CLEAR_DIRECTION = 0.25
 @dataclass(frozen=True)
 class Merit:
     """The default score: about zero for whatever public information can produce.
+
+    Rounds of more than 256 clients are scored in random panels of at most so many: a client's
+    amount of work is then measured against its panel, and near-copies are found inside panels only.
 
     Parameters
     ----------
@@ -67,6 +73,15 @@ class Merit:
         """Score checked inputs; needs float updates."""
         if isinstance(inputs.updates, Signals):
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
+        panels = draw_panels(inputs.clients, PANEL, rng)
+        return join_panels(
+            panels, [self._score_panel(_part(inputs, panel), panel, rng) for panel in panels]
+        )
+
+    def _score_panel(
+        self, inputs: RoundInputs, names: NDArray[np.int64], rng: np.random.Generator
+    ) -> Contributions:
+        """Score clients that are all compared with each other; `names` are their numbers."""
         inputs, starts = lay_out(inputs, self.gate.strata, self.sample, rng)
         evidence = self.gate.score_in(inputs, starts, rng)
         whole, private = inner_products(inputs, starts)
@@ -90,7 +105,7 @@ class Merit:
             if cohort.reasons[client]:
                 return cohort.reasons[client]
             if copies.twin[client] >= 0:
-                return f"near-copy of client {copies.twin[client]}"
+                return f"near-copy of client {names[copies.twin[client]]}"
             return "reversed" if reversed_[client] else ""
 
         reasons = tuple(reason(client) for client in range(inputs.clients))
@@ -108,6 +123,19 @@ class Merit:
             explained=evidence.explained.copy(),
             work=work,
         )
+
+
+def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
+    """Return the round of some of its clients; all of them in order are taken as they are."""
+    if len(rows) == inputs.clients:
+        return inputs
+    assert not isinstance(inputs.updates, Signals)
+    return replace(
+        inputs,
+        updates=inputs.updates[rows],
+        previous=None if inputs.previous is None else inputs.previous[rows],
+        trust=None if inputs.trust is None else inputs.trust[rows],
+    )
 
 
 def _trusted(

@@ -39,8 +39,7 @@ def choose_peers(clients: int, peers: int | None, rng: np.random.Generator) -> N
     ``None`` means all others, in which case nothing is drawn.
     """
     if peers is None:
-        rows, columns = np.nonzero(~np.eye(clients, dtype=np.bool_))
-        return np.column_stack((rows, columns)).astype(np.int64)
+        return _all_pairs(clients)
     count = check_count("peers", peers, least=1, most=clients - 1)
     chosen = np.empty((clients, count, 2), dtype=np.int64)
     for client in range(clients):
@@ -48,6 +47,36 @@ def choose_peers(clients: int, peers: int | None, rng: np.random.Generator) -> N
         chosen[client, :, 0] = client
         chosen[client, :, 1] = np.sort(others + (others >= client))
     return chosen.reshape(-1, 2)
+
+
+def plan_comparisons(
+    clients: int, peers: int | None, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return ordered pairs of a plan in which everybody is compared equally often.
+
+    The clients are put on a ring at random, and each is compared with those at a few distances, in
+    both directions (a circulant graph). Distance 1 is among them, so the plan is connected; the
+    others are drawn at random. An odd number of peers becomes the next even one. ``None`` means
+    everybody with everybody.
+    """
+    if peers is None:
+        return _all_pairs(clients)
+    peers = check_count("peers", peers, least=1, most=clients - 1)
+    if peers + peers % 2 >= clients - 1:
+        return _all_pairs(clients)
+    ring = rng.permutation(clients)
+    # The opposite place of an even ring would be met twice.
+    further = 2 + rng.permutation((clients - 1) // 2 - 1)
+    distances = np.concatenate(([1], further[: (peers + 1) // 2 - 1]))
+    places = np.arange(clients)
+    ahead = [np.column_stack((ring, ring[(places + step) % clients])) for step in distances]
+    forward = np.concatenate(ahead)
+    return np.concatenate((forward, forward[:, ::-1]))
+
+
+def _all_pairs(clients: int) -> NDArray[np.int64]:
+    rows, columns = np.nonzero(~np.eye(clients, dtype=np.bool_))
+    return np.column_stack((rows, columns)).astype(np.int64)
 
 
 def random_halves(parameters: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -78,8 +107,8 @@ def joint_counts(
     order: NDArray[np.int64],
     starts: NDArray[np.int64],
     pairs: NDArray[np.int64],
-) -> Iterator[tuple[slice, NDArray[np.int32]]]:
-    """Yield blocks of pairs with their counts, (block, groups, levels, levels).
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+    """Yield the indices of a block of pairs, and their counts, (block, groups, levels, levels).
 
     Group g holds the parameters ``order[starts[g]:starts[g + 1]]``. The array that is yielded is
     reused from block to block.
@@ -89,13 +118,17 @@ def joint_counts(
     block = min(len(pairs), max(1, _BLOCK_BYTES // (workers * groups * levels * levels * 4)))
     tiles = _tiles(starts)
     buffer = np.empty((workers, block, groups, levels, levels), dtype=np.int32)
+    # Neighbouring pairs share clients: a block then needs the signals of a few clients only.
+    side = max(1, int(block**0.5))
+    near = np.lexsort((pairs[:, 1] // side, pairs[:, 0] // side))
     for begin in range(0, len(pairs), block):
-        part = pairs[begin : begin + block]
+        part = near[begin : begin + block]
+        rows, local = np.unique(pairs[part], return_inverse=True)
         buffer[:] = 0
-        count(signals.values, order, tiles, part, buffer)
+        count(signals.values, rows, order, tiles, local.reshape(-1, 2), buffer)
         for worker in range(1, workers):
             buffer[0] += buffer[worker]
-        yield slice(begin, begin + len(part)), buffer[0, : len(part)]
+        yield part, buffer[0, : len(part)]
 
 
 def _tiles(starts: NDArray[np.int64]) -> NDArray[np.int64]:

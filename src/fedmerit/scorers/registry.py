@@ -122,7 +122,6 @@ def score(
     >>> bool(scores[3] < scores[:3].min() / 2)
     True
     """
-    inputs = check_round(updates, public, layers, previous, trust)
     generator = as_generator(rng)
     if isinstance(method, str):
         method = make_scorer(method, quantiser, levels, **settings)
@@ -130,4 +129,7 @@ def score(
         raise SettingError("settings go with a method's name, not with a scorer that has its own")
     if not isinstance(method, Scorer):
         raise SettingError(f"method must be a name or a Scorer, got {method!r}")
+    # Scorers that sample check the values they draw; `aggregate` checks all that it uses.
+    samples = isinstance(method, ConditionalPCA | Merit)
+    inputs = check_round(updates, public, layers, previous, trust, finite=not samples)
     return method.score(inputs, generator)

@@ -1,8 +1,8 @@
-"""How many parameters are enough for the paper's guarantee."""
+"""How many parameters are enough: for the paper's guarantee, and for scoring on a sample."""
 
 from math import ceil, log
 
-from fedmerit.validation import check_levels, check_number
+from fedmerit.validation import check_count, check_levels, check_number
 
 # Theorem 1 states O(9 h^2 log(1/delta) / epsilon^2). The 9 is the paper's; the constant hidden in
 # the O is not given there and is taken as 1.
@@ -24,3 +24,22 @@ def required_parameters(levels: int, epsilon: float, delta: float) -> int:
     epsilon = check_number("epsilon", epsilon, above=0)
     delta = check_number("delta", delta, above=0, below=1)
     return ceil(_PAPER_FACTOR * h**2 * log(1 / delta) / epsilon**2)
+
+
+def sample_size(epsilon: float, delta: float, clients: int) -> int:
+    """Return how many parameters to sample so that no pair's agreement is off by much.
+
+    The share of sampled parameters on which two clients agree differs from the share among all by
+    more than `epsilon` for any pair of `clients`, with probability at most `delta`. By Hoeffding's
+    inequality, which also holds for sampling without replacement (Hoeffding 1963, section 6), and
+    a union bound over the pairs. It does not depend on the size of the model.
+
+    Examples
+    --------
+    >>> sample_size(epsilon=0.02, delta=0.01, clients=20)
+    13182
+    """
+    epsilon = check_number("epsilon", epsilon, above=0, most=1)
+    delta = check_number("delta", delta, above=0, below=1)
+    pairs = check_count("clients", clients, least=2) * (clients - 1) / 2
+    return ceil(log(2 * pairs / delta) / (2 * epsilon**2))

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.scorers.sampling import choose_parameters, restrict
-from fedmerit.types import FloatArray, RoundInputs
+from fedmerit.types import FloatArray, RoundInputs, Signals
+from fedmerit.validation import check_finite
 
 DEFAULT_STRATA = 32
 # A half of a stratum must fill an 8 x 8 table; layers smaller than this are put together.
@@ -16,17 +17,37 @@ def lay_out(
 ) -> tuple[RoundInputs, NDArray[np.int64]]:
     """Return the round on a sample of parameters, stratum by stratum, and where each starts.
 
-    Stratum s of the returned round holds the parameters ``starts[s]:starts[s + 1]``.
+    Stratum s of the returned round holds the parameters ``starts[s]:starts[s + 1]``. The values
+    that are kept are checked here: nobody has looked at those of a large model before.
     """
-    positions = choose_parameters(inputs.parameters, inputs.layers, sample, rng)
-    first = None if inputs.public is None else inputs.public[0, positions]
-    layers = None if inputs.layers is None else inputs.layers[positions]
-    stratum = assign_strata(len(positions), first, layers, strata)
+    positions, starts = choose_strata(
+        inputs.parameters, inputs.public, inputs.layers, strata, sample, rng
+    )
+    sampled = restrict(inputs, positions)
+    if not isinstance(sampled.updates, Signals):
+        check_finite(sampled.updates, name="updates", positions=positions)
+    if sampled.previous is not None:
+        check_finite(sampled.previous, name="previous", positions=positions)
+    return sampled, starts
+
+
+def choose_strata(
+    parameters: int,
+    public: FloatArray | None,
+    layers: NDArray[np.int64] | None,
+    strata: int,
+    sample: int | None,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which parameters count, stratum by stratum, and where each stratum starts."""
+    positions = choose_parameters(parameters, layers, sample, rng)
+    first = None if public is None else public[0, positions]
+    layer = None if layers is None else layers[positions]
+    stratum = assign_strata(len(positions), first, layer, strata)
     # Small integer types are sorted by radix.
     small = stratum.astype(np.min_scalar_type(int(stratum.max())))
-    order = np.argsort(small, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(stratum))))
-    return restrict(inputs, positions[order]), starts
+    return positions[np.argsort(small, kind="stable")], starts
 
 
 def assign_strata(
