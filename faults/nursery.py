@@ -4,6 +4,7 @@ Run as a script it reads one order per line, as JSON, forks a process that runs 
 command as ordered, waits for its end, and answers with how it ended and what it said.
 """
 
+import atexit
 import contextlib
 import json
 import os
@@ -79,7 +80,16 @@ def _nursery() -> tuple[subprocess.Popen[bytes], Any]:
         env=os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
     )
     os.close(write_end)
-    return process, os.fdopen(read_end)
+    answers = os.fdopen(read_end)
+
+    @atexit.register
+    def stop() -> None:
+        assert process.stdin is not None
+        process.stdin.close()  # no more orders: it ends by itself
+        process.wait()
+        answers.close()
+
+    return process, answers
 
 
 def main(answers: int) -> None:

@@ -1,5 +1,6 @@
 """The `fedmerit` application: its commands, and how errors become messages and exit codes."""
 
+import io
 import signal
 import sys
 from typing import Annotated
@@ -46,6 +47,9 @@ EXIT_TERMINATED = 143
 def run() -> None:
     """Run the application; an error of ours is one sentence on stderr, not a traceback."""
     signal.signal(signal.SIGTERM, _terminated)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot write is escaped
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except FedMeritError as error:

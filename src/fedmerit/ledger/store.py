@@ -253,7 +253,7 @@ class Ledger:
             try:
                 newest = head_of(self._connection)
                 sequence, previous = (0, FIRST_PREVIOUS) if newest is None else newest
-                yield previous, sequence + 1, integer("time", round(self._clock() * 1e6))
+                yield previous, sequence + 1, _microseconds(self._clock())
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:  # a full disk may have rolled back already
@@ -307,6 +307,13 @@ def _shut(connection: sqlite3.Connection, lock: WriterLock | None) -> None:
     connection.close()
     if lock is not None:
         lock.release()
+
+
+def _microseconds(seconds: float) -> int:
+    try:
+        return integer("time", round(seconds * 1e6))
+    except (ValueError, OverflowError):
+        raise LedgerError(f"time must be a finite number of seconds, got {seconds}") from None
 
 
 def _as_json(config: Mapping[str, Any] | object) -> str:
