@@ -63,6 +63,7 @@ class Meter:
         self.children: list[int] = []
         self.rejected = 0
         self.clients: set[str] = set()
+        self.seen: list[int] = []
 
     def __call__(self, record: RoundRecord) -> None:
         """Look once."""
@@ -73,9 +74,10 @@ class Meter:
         self.children.append(len(children.split()))
         self.rejected += len(record.rejected)
         self.clients |= {client.client for client in record.clients}
+        self.seen.append(len(self.clients))
 
 
-def soak(folder: Path) -> tuple[Meter, Ledger, float]:
+def soak(folder: Path) -> tuple[Meter, Ledger, float, int]:
     """Run, and return what was measured and the ledger, open for reading."""
     config = FederationConfig(
         users=USERS,
@@ -97,7 +99,8 @@ def soak(folder: Path) -> tuple[Meter, Ledger, float]:
     _, accuracy = federation.network.evaluate(
         last.model, federation.dataset.test_x, federation.dataset.test_y
     )
-    return meter, Ledger.open(folder / "soak.ledger", read_only=True), accuracy
+    reader = Ledger.open(folder / "soak.ledger", read_only=True)
+    return meter, reader, accuracy, last.model.size
 
 
 def many() -> tuple[float, int, int]:
@@ -138,7 +141,7 @@ def main() -> None:
     done = subprocess.run(alone, check=True, capture_output=True, text=True, cwd=ROOT)
     peak, caught, wrongly = json.loads(done.stdout)
     with tempfile.TemporaryDirectory() as name:
-        meter, ledger, accuracy = soak(Path(name))
+        meter, ledger, accuracy, parameters = soak(Path(name))
         with ledger:
             checked = ledger.verify()
             recorded = len(list(ledger.rounds()))
@@ -146,6 +149,7 @@ def main() -> None:
     draw(meter.megabytes)
     warm, last = meter.megabytes[WARM_UP], meter.megabytes[-1]
     slope = np.polyfit(range(ROUNDS - WARM_UP), meter.megabytes[WARM_UP:], 1)[0]
+    joined = (meter.seen[-1] - meter.seen[WARM_UP]) * parameters * 4 / 2**20
     lines = [
         "# Soak",
         "",
@@ -162,8 +166,10 @@ def main() -> None:
         f"| open files | {meter.files[WARM_UP]} | {meter.files[-1]} |",
         f"| child processes | {meter.children[WARM_UP]} | {meter.children[-1]} |",
         "",
-        f"Slope after round {WARM_UP}: {slope * 1000:+.1f} kB a round. Clients seen: "
-        f"{len(meter.clients)}; replies rejected: {meter.rejected}.",
+        f"Slope after round {WARM_UP}: {slope * 1000:+.1f} kB a round. The last report of every "
+        f"client is remembered, up to 1,000: the {meter.seen[-1] - meter.seen[WARM_UP]} clients "
+        f"first seen after round {WARM_UP} account for {joined:.1f} MB.",
+        f"Clients seen: {meter.seen[-1]}; replies rejected: {meter.rejected}.",
         f"Ledger: {recorded} rounds, {size:.1f} MB, "
         + ("verifies." if checked.ok else f"does NOT verify: {checked.problem}."),
         f"Accuracy at the end {accuracy:.3f}.",

@@ -4,11 +4,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from faults import environment, ledger, library, process, storage
+from faults import environment, files, ledger, library, process, storage
 from faults.base import Outcome, cell, judge
 
 TARGET = Path(__file__).parents[1] / "docs" / "results" / "faults.md"
-AREAS = (library, ledger, storage, environment, process)
+AREAS = (library, files, ledger, storage, environment, process)
 
 
 def main(wanted: str = "") -> int:

@@ -15,17 +15,23 @@ from fedmerit.simulation import cache
 from faults.base import Fault, NotHereError, refused, survived
 from faults.ledger import record
 from faults.nursery import command
-from faults.process import RUN, check_like_whole
+from faults.process import RUN, check_like_whole, whole
 
 _LEDGER_BYTES, _MOUNT_BYTES = 120_000, 256 * 1024
 
 
 def faults() -> Iterator[Fault]:
     """Yield the rows."""
-    for room in (1, 1_000, 20_000, 60_000, 100_000):
+    for room in (1_000, 20_000, 60_000, 100_000):
         yield survived(
             "storage", "simulate", f"files may have {room} bytes and no more",
             "a named error; with room again, resumed to the same bytes", partial(_no_room, room),
+        )  # fmt: skip
+    for room in (500, 5_000):
+        yield survived(
+            "storage", "simulate", f"files may have {room} bytes and no more, no ledger",
+            "a named error; with room again, resumed to the same bytes",
+            partial(_no_room_for_results, room),
         )  # fmt: skip
     yield survived(
         "storage", "simulate", "disk full (a small file system)",
@@ -85,6 +91,21 @@ def _no_room(room: int) -> str:
         again = command(*_run(folder), "--resume")
         assert again.status == 0, again.complaint
         check_like_whole(folder)
+    return end.complaint
+
+
+def _no_room_for_results(room: int) -> str:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        asked = (*RUN[:-2], "--out", folder / "run")
+        end = command(*asked, largest_file=room)
+        end.check_named()
+        assert end.status == 2, f"ended with {end.status}: {end.complaint}"
+        again = command(*asked, "--resume")
+        assert again.status == 0, again.complaint
+        names = ("rounds.csv", "clients.csv")
+        found = [(folder / "run" / name).read_bytes() for name in names]
+        assert found == whole()[0], "the results differ from those of an undisturbed run"
     return end.complaint
 
 

@@ -53,14 +53,14 @@ def run() -> None:
     try:
         app()
     except FedMeritError as error:
-        # Escaped: a message may quote what a client sent.
-        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        # Made harmless: a message may quote what a client sent.
+        errors.print(f"[bold red]error:[/] {shown(str(error))}", highlight=False)
         sys.exit(EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted", highlight=False)
         sys.exit(EXIT_INTERRUPTED)
     except MemoryError as error:
-        errors.print(f"[bold red]error:[/] out of memory: {escape(str(error))}", highlight=False)
+        errors.print(f"[bold red]error:[/] out of memory: {shown(str(error))}", highlight=False)
         sys.exit(EXIT_BAD_INPUT)
 
 

@@ -5,6 +5,7 @@ None of these readers unpickles: object arrays are refused, and PyTorch files ar
 """
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -67,7 +68,7 @@ def _read_array(stream: IO[bytes], size: int, path: Path, budget: Budget) -> Arr
         if version not in _HEADERS:
             raise ValueError(f"format {version} is not for plain numbers")
         shape, fortran, dtype = _HEADERS[version](stream)
-    except ValueError as error:
+    except (ValueError, SyntaxError, tokenize.TokenError) as error:  # of a damaged header
         raise DataError(f"{path} must hold plain arrays in NumPy's format: {error}") from error
     if dtype.kind not in "biufU":
         raise DataError(f"{path} must hold arrays of numbers, got dtype {dtype}")
