@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
 
-.PHONY: setup test lint unit unit-nojit demo bench clean
+.PHONY: setup browser test lint unit unit-nojit demo bench clean
 
 setup: $(VENV)/.ready
 
@@ -22,8 +22,14 @@ lint: setup
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports
 
-unit: setup
-	$(BIN)/pytest
+# A real browser for the tests of the report page; they are skipped, with a line, where there is none.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get update -qq; apt-get install -qq -y --no-install-recommends chromium; } >/dev/null 2>&1; } \
+	  || echo "no chromium, and it cannot be installed here: the browser tests will be skipped"
+
+unit: setup browser
+	$(BIN)/pytest -rs
 
 # The same laws with the compiler off: what the kernels say in plain Python is what they compute.
 unit-nojit: setup

@@ -96,9 +96,7 @@ def soak(folder: Path) -> tuple[Meter, Ledger, float, int]:
             ledger, {}, fedmerit.__version__, fingerprint=federation.fingerprint, resume=False
         )
         last = run(federation, folder=folder / "run", on_round=meter, keep=keep)
-    _, accuracy = federation.network.evaluate(
-        last.model, federation.dataset.test_x, federation.dataset.test_y
-    )
+    accuracy = federation.task.evaluate(last.model)["accuracy"]
     reader = Ledger.open(folder / "soak.ledger", read_only=True)
     return meter, reader, accuracy, last.model.size
 

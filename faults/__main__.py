@@ -4,11 +4,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from faults import environment, files, ledger, library, process, storage
+from faults import conduct, environment, files, flower, ledger, library, process, storage
 from faults.base import Outcome, cell, judge
 
 TARGET = Path(__file__).parents[1] / "docs" / "results" / "faults.md"
-AREAS = (library, files, ledger, storage, environment, process)
+AREAS = (library, files, conduct, flower, ledger, storage, environment, process)
 
 
 def main(wanted: str = "") -> int:
@@ -36,11 +36,11 @@ def page(outcomes: list[Outcome]) -> str:
     lines = [
         "# Faults",
         "",
-        "Written by `make faults`, which provokes every fault of this table for real: bad bytes at",
-        "every door, dishonest clients, processes killed inside a round, full and read-only disks,",
-        "odd clocks. A row is *ok* if what was expected is what was seen. *FAILS* means that it was",
-        "something else, *CRASHES* that an exception came out which is not one of fedmerit's,",
-        "*not run* that this machine does not allow to provoke it.",
+        "Written by `make faults`, which provokes every fault of this table for real: bad bytes",
+        "at every door, dishonest clients, processes killed inside a round, full and read-only",
+        "disks, odd clocks. A row is *ok* if what was expected is what was seen. *FAILS* means",
+        "that it was something else, *CRASHES* that an exception came out which is not one of",
+        "fedmerit's, *not run* that this machine does not allow to provoke it.",
         "",
         f"{len(outcomes)} rows: " + ", ".join(f"{counts[v]} {v}" for v in sorted(counts)) + ".",
         "",

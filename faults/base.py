@@ -50,9 +50,7 @@ class Outcome:
     verdict: str
 
 
-def refused(
-    kind: str, entry: str, name: str, message: str, provoke: Callable[[], object]
-) -> Fault:
+def refused(kind: str, entry: str, name: str, message: str, provoke: Callable[[], object]) -> Fault:
     """Return a fault that one of fedmerit's errors must refuse, saying `message`."""
 
     def accepted() -> str:
@@ -61,9 +59,7 @@ def refused(
     return Fault(kind, entry, name, f"refused: “{message}”", accepted, message)
 
 
-def survived(
-    kind: str, entry: str, name: str, expected: str, provoke: Callable[[], str]
-) -> Fault:
+def survived(kind: str, entry: str, name: str, expected: str, provoke: Callable[[], str]) -> Fault:
     """Return a fault that must be lived with."""
     return Fault(kind, entry, name, expected, provoke)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from fedmerit.ledger import Ledger
 from faults.base import Fault, survived
 from faults.ledger import record
+from fedmerit.ledger import Ledger
 
 COMMAND = (sys.executable, "-c", "from fedmerit.cli import main; main()")
 SURROUNDINGS: dict[str, dict[str, str | None]] = {

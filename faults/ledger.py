@@ -9,10 +9,10 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from faults.base import Fault, refused, survived
 from fedmerit.errors import FedMeritError
 from fedmerit.ledger import Ledger
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
-from faults.base import Fault, refused, survived
 
 _YEAR = 365 * 24 * 3600.0
 
@@ -84,9 +84,7 @@ def _records() -> Iterator[Fault]:
     def reused() -> str:
         return _appended(record(2), record(1))
 
-    yield survived(
-        "time", "ledger", "round 1 after round 2", "kept in the order they came", reused
-    )
+    yield survived("time", "ledger", "round 1 after round 2", "kept in the order they came", reused)
 
     def without_run() -> None:
         with tempfile.TemporaryDirectory() as name, Ledger.open(Path(name) / "a") as ledger:
@@ -118,9 +116,7 @@ def _records() -> Iterator[Fault]:
             assert ledger.verify().ok
             return said
 
-    yield survived(
-        "process", "ledger", "used after a fork", "refused there, goes on here", forked
-    )
+    yield survived("process", "ledger", "used after a fork", "refused there, goes on here", forked)
 
 
 def _clocks() -> Iterator[Fault]:
@@ -230,6 +226,4 @@ def _tampering() -> Iterator[Fault]:
         "no file at all": lambda path: path.unlink(),
     }
     for name, tamper in cases.items():
-        yield survived(
-            "storage", "ledger", name, "noticed, and named", partial(opened, tamper)
-        )
+        yield survived("storage", "ledger", name, "noticed, and named", partial(opened, tamper))

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 import fedmerit
-from fedmerit.detection import Watch
 from faults.base import Fault, refused, survived
+from fedmerit.detection import Watch
 
 CLIENTS, PARAMETERS = 6, 400
 METHODS = ("merit", "conditional", "exact", "pca", "ca")
@@ -32,7 +32,11 @@ def faults() -> Iterator[Fault]:
 def _refused() -> Iterator[Fault]:
     def row(name: str, message: str, updates: object, **settings: object) -> Fault:
         return refused(
-            "input", "library", name, message, partial(fedmerit.score, updates, **{"rng": 0, **settings})
+            "input",
+            "library",
+            name,
+            message,
+            partial(fedmerit.score, updates, **{"rng": 0, **settings}),
         )
 
     good = round_of()
@@ -64,7 +68,7 @@ def _refused() -> Iterator[Fault]:
 
 
 def _check(result: fedmerit.Contributions, clients: int) -> str:
-    """The laws of every result: one finite score each, weights that sum to one."""
+    """Check the laws of every result: one finite score each, weights that sum to one."""
     weights = fedmerit.gated_weights(result)
     assert result.scores.shape == (clients,)
     assert np.isfinite(result.scores).all(), f"scores {result.scores}"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from fedmerit.ledger import Ledger
 from faults.base import Fault, survived
 from faults.nursery import MOMENTS, command
+from fedmerit.ledger import Ledger
 
 ROUNDS, BUDGET = 3, 1000
 RUN = (
@@ -130,9 +130,7 @@ def _two_at_once() -> str:
         folder = Path(name)
         (folder / "run").mkdir()
         # The lock of the first run, held by this process while the second one starts.
-        lock = WriterLock(
-            folder / "run" / CHECKPOINT, busy=CheckpointError, failed=CheckpointError
-        )
+        lock = WriterLock(folder / "run" / CHECKPOINT, busy=CheckpointError, failed=CheckpointError)
         end = command(*_run(folder), "--resume")
         lock.release()
         end.check_named()

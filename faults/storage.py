@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fedmerit.errors import FedMeritError
-from fedmerit.ledger import Ledger
-from fedmerit.simulation import cache
 from faults.base import Fault, NotHereError, refused, survived
 from faults.ledger import record
 from faults.nursery import command
 from faults.process import RUN, check_like_whole, whole
+from fedmerit.errors import FedMeritError
+from fedmerit.ledger import Ledger
+from fedmerit.simulation import cache
 
 _LEDGER_BYTES, _MOUNT_BYTES = 120_000, 256 * 1024
 
@@ -269,5 +269,3 @@ def _damaged_caches() -> Iterator[Fault]:
             return cache.restore(path)
 
     yield refused("storage", "data", "cache that unpacks to 2 GB", "and was removed", bomb)
-
-

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.agreement_map import clients_in, pack_agreement, unpack_agreement
+from fedmerit.agreement_map import MOST_CLIENTS, clients_in, pack_agreement, unpack_agreement
 from fedmerit.errors import InvalidInputError
 
 
@@ -26,6 +26,7 @@ def test_pairs_compared_one_way_or_not_at_all():
     assert back[1, 2] == pytest.approx(-0.25, abs=0.004)
     assert np.isnan(back[0, 2])
     assert pack_agreement(np.full((3, 3), np.nan)) == b""
+    assert pack_agreement(np.zeros((MOST_CLIENTS + 1, MOST_CLIENTS + 1))) == b""
     assert unpack_agreement(b"").shape == (0, 0)
 
 

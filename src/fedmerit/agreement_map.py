@@ -14,10 +14,14 @@ from fedmerit.errors import InvalidInputError
 
 _LARGEST = 127
 _UNKNOWN = -128
+# Of more clients no picture shows who agrees with whom, and the pairs would outweigh the record.
+MOST_CLIENTS = 500
 
 
 def pack_agreement(pairwise: NDArray[np.float64]) -> bytes:
     """Pack a (k, k) matrix of agreement in [-1, 1]; nothing if no pair was compared.
+
+    Nothing either for more than `MOST_CLIENTS` clients.
 
     Where the two directions of a pair differ, as with random peers, their mean is kept.
 
@@ -27,6 +31,8 @@ def pack_agreement(pairwise: NDArray[np.float64]) -> bytes:
     >>> list(pack_agreement(matrix))
     [64]
     """
+    if len(pairwise) > MOST_CLIENTS:
+        return b""
     both = np.stack([pairwise, pairwise.T])
     known = ~np.isnan(both)
     total = np.where(known, both, 0.0).sum(axis=0)

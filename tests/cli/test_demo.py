@@ -25,12 +25,14 @@ def test_demo_tells_who_worked_and_learns_better_than_fedavg():
     assert told["accuracy"]["fedmerit, default"] > told["accuracy"]["FedAvg"]
 
 
-def test_demo_prints_a_table_and_draws(tmp_path):
-    figure = tmp_path / "new" / "demo.png"
-    result = runner.invoke(app, ["demo", "--out", str(figure)])
+def test_demo_prints_a_table_draws_and_ends_with_the_report(tmp_path):
+    page = tmp_path / "new" / "demo.html"
+    result = runner.invoke(app, ["demo", "--out", str(page)])
     assert result.exit_code == 0, result.output
     assert "random-model" in result.stdout
-    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert page.read_bytes().startswith(b"<!doctype html>")
+    assert f"open:   {page.as_uri()}" in result.stdout
 
 
 def test_version_and_help():

@@ -209,7 +209,7 @@ def test_removed_newest_rounds_are_seen_against_a_remembered_head(path: Path) ->
     """The file alone cannot show it: a shorter chain is a valid chain."""
     head = make_ledger(path, rounds=3)
     with Forger(path) as connection:
-        for table in ("metrics", "scores", "rejections", "rounds", "entries"):
+        for table in ("agreements", "metrics", "scores", "rejections", "rounds", "entries"):
             connection.execute(f"DELETE FROM {table} WHERE sequence = 4")
     assert check(path).ok
     assert "rounds were removed or replaced" in str(check(path, head=head).problem)

@@ -12,10 +12,14 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class LocalData:
-    """The samples a client trains on: inputs ``x`` (n, ...) and labels ``y`` (n,)."""
+    """The samples a client trains on: inputs ``x`` (n, ...) and labels ``y`` (n,).
 
-    x: NDArray[np.float32]
+    Where inputs are indices and not measurements, ``sizes`` says how many values each column has.
+    """
+
+    x: NDArray[Any]
     y: NDArray[np.int64]
+    sizes: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 Source: ours; the hardest kind in principle, since the updates are real gradients of the real model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmerit.behaviours.base import LocalData
 from fedmerit.behaviours.honest import Honest
@@ -14,7 +16,9 @@ from fedmerit.validation import check_number
 
 @dataclass(frozen=True)
 class FakeData(Honest):
-    """Train on N(0, sd^2) inputs with random labels and report what came out, in every round.
+    """Train on invented inputs with random labels and report what came out, in every round.
+
+    Inputs are N(0, sd^2); where they are indices (click logs), any value is as likely.
 
     Only the shape of an input and the number of samples are taken from the client's data.
 
@@ -36,5 +40,11 @@ class FakeData(Honest):
 
     def local_data(self, data: LocalData, rng: np.random.Generator) -> LocalData:
         """Invent as many samples as the client would have."""
-        inputs = rng.standard_normal(data.x.shape, dtype=np.float32) * np.float32(self.sd)
-        return LocalData(inputs, rng.integers(0, int(self.classes), size=len(data.y)))
+        inputs: NDArray[Any]
+        if data.sizes is None:
+            inputs = rng.standard_normal(data.x.shape, dtype=np.float32) * np.float32(self.sd)
+        else:
+            inputs = rng.integers(0, data.sizes, size=data.x.shape, dtype=np.int32)
+            inputs[:, 0] = np.maximum(inputs[:, 0], 1)  # something is always shown
+        labels = rng.integers(0, int(self.classes), size=len(data.y))
+        return replace(data, x=inputs, y=labels)

@@ -4,7 +4,7 @@ Source: the label flipping attack in Fang, Cao, Jia and Gong, "Local model poiso
 Byzantine-robust federated learning" (USENIX Security 2020): class y becomes classes - 1 - y.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,4 +44,4 @@ class LabelFlip(Honest):
         flipped = rng.permutation(len(data.y))[: round(self.share * len(data.y))]
         labels = data.y.copy()
         labels[flipped] = int(self.classes) - 1 - labels[flipped]
-        return LocalData(data.x, labels)
+        return replace(data, y=labels)

@@ -4,7 +4,7 @@ Source: ours, after the lazy clients of the free-riding literature. The replay g
 size and direction of a full one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Lazy(Behaviour):
     def local_data(self, data: LocalData, rng: np.random.Generator) -> LocalData:
         """Keep a few samples."""
         keep = rng.permutation(len(data.y))[: int(self.samples)]
-        return LocalData(data.x[keep], data.y[keep])
+        return replace(data, x=data.x[keep], y=data.y[keep])
 
     def report(self, view: ClientView) -> Report:
         """Report the replay and the little work."""

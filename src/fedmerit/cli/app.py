@@ -6,11 +6,21 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from fedmerit import __version__
-from fedmerit.cli import audit, benchmark, data, demo, ledger, report, reproduce, score, simulate
-from fedmerit.cli.output import errors
+from fedmerit.cli import (
+    audit,
+    benchmark,
+    data,
+    demo,
+    flower_demo,
+    ledger,
+    report,
+    reproduce,
+    score,
+    simulate,
+)
+from fedmerit.cli.output import errors, shown
 from fedmerit.errors import FedMeritError
 
 app = typer.Typer(
@@ -27,13 +37,20 @@ app.command("benchmark")(benchmark.benchmark)
 app.add_typer(data.app, name="data")
 app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
+app.command("flower-demo")(flower_demo.flower_demo)
 
 
 @app.callback(invoke_without_command=True)
 def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Who contributed what to a federation, without any test data."""
+    """Who contributed what to a federation, without any test data.
+
+    Exit codes: 0 all went well; 1 the answer is no (a ledger that does not verify, somebody flagged
+    under --strict); 2 what was asked for cannot be done; 130 interrupted.
+
+    Example: fedmerit --version
+    """
     if version:
         print(f"fedmerit {__version__}")
         raise typer.Exit

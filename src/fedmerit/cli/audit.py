@@ -3,13 +3,13 @@
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
-from zipfile import BadZipFile
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 import fedmerit
+from fedmerit.cli.options import Json, Seed
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import DataError, SettingError
 from fedmerit.incentive.audit import (
@@ -53,8 +53,8 @@ def audit(
     ] = 1.0,
     draws: Annotated[int, typer.Option(help="Draws of each lie that draws.", min=1)] = 8,
     delta: Annotated[float, typer.Option(help="Failure probability in Theorem 1.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
 ) -> None:
     """Search for the best lie of each client and print its gain beside what bounds it.
 
@@ -150,11 +150,7 @@ def _simulated(clients: int, parameters: int, noise: float, seed: int) -> RoundI
 
 
 def _loaded(file: Path, levels: int) -> RoundInputs:
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, BadZipFile) as error:
-        raise DataError(f"{file} must be a .npz file of plain arrays: {error}") from error
+    arrays = read_arrays(file, Budget())
     public = arrays.get("public")
     if "signals" in arrays:
         return check_round(check_signals(Signals(arrays["signals"], levels)), public=public)

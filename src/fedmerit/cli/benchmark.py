@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.options import Json
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.errors import SettingError
 from fedmerit.validation import check_count
@@ -29,11 +30,11 @@ def benchmark(
     seeds: Annotated[int | None, typer.Option(help="How many seeds.")] = None,
     seed: Annotated[int | None, typer.Option(help="The first of the seeds.")] = None,
     quick: Annotated[bool, typer.Option(help="One seed, a small version.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every row as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a benchmark and write its table, page and picture, after every seed.
 
-    Example: fedmerit benchmark contribution --quick --dataset digits
+    Example: fedmerit benchmark null --quick --dataset digits
     """
     check_extra()
     from fedmerit.experiments.benchmark.base import write

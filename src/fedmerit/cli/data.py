@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fedmerit.cli.options import Json
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import MissingExtraError
 
@@ -12,7 +13,7 @@ app = typer.Typer(help="Data sets for simulations.", no_args_is_help=True)
 
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="A folder with the four IDX files, plain or .gz."),
+    typer.Option("--data-dir", help="A folder with the published files (IDX, CSV), plain or .gz."),
 ]
 
 
@@ -29,13 +30,16 @@ def check_extra() -> None:
 
 @app.command("list")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """List the data sets, and whether they are ready to use."""
-    check_extra()
-    from fedmerit.simulation.datasets import SOURCES, is_ready
+    """List the data sets, and whether they are ready to use.
 
-    rows = [(source.name, is_ready(source.name), source.origin) for source in SOURCES.values()]
+    Example: fedmerit data list
+    """
+    check_extra()
+    from fedmerit.simulation.catalogue import CATALOGUE, is_ready
+
+    rows = [(source.name, is_ready(source.name), source.origin) for source in CATALOGUE.values()]
     if as_json:
         print_json([{"name": name, "ready": ready, "from": origin} for name, ready, origin in rows])
     else:
@@ -48,9 +52,12 @@ def fetch(
     name: Annotated[str, typer.Argument(help="A name that 'fedmerit data list' shows.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Fetch a data set, check it, and keep it in the cache folder."""
+    """Fetch a data set, check it, and keep it in the cache folder.
+
+    Example: fedmerit data fetch digits
+    """
     check_extra()
-    from fedmerit.simulation.datasets import fetch as fetch_dataset
+    from fedmerit.simulation.catalogue import fetch as fetch_dataset
 
     with console.status(f"fetching {name}"):
         path = fetch_dataset(name, data_dir)
@@ -59,7 +66,10 @@ def fetch(
 
 @app.command()
 def path() -> None:
-    """Print the folder that fetched data is kept in (set FEDMERIT_CACHE to move it)."""
+    """Print the folder that fetched data is kept in (set FEDMERIT_CACHE to move it).
+
+    Example: fedmerit data path
+    """
     check_extra()
     from fedmerit.simulation.cache import cache_folder
 

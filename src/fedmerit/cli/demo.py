@@ -6,21 +6,30 @@ from typing import Annotated
 import typer
 
 from fedmerit.cli.data import check_extra
+from fedmerit.cli.options import Json, Seed
 from fedmerit.cli.output import console, print_json, print_table, progress
+from fedmerit.cli.report import print_page
+from fedmerit.report import RunView, write_report
 from fedmerit.types import RoundRecord
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("runs/demo.png"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, draw nothing.")] = False,
+    seed: Seed = 0,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="The report page; a figure goes beside it, as .png."),
+    ] = Path("runs/demo.html"),
+    as_json: Json = False,
 ) -> None:
     """Train a small federation in which 8 of 20 clients cheat, with FedAvg and with fedmerit.
+
+    Ends with a report page about the run: who contributed, who was flagged and why, who is paid.
+    With --json nothing is written.
 
     Example: fedmerit demo --seed 1
     """
     check_extra()
-    from fedmerit.experiments.demo import CONFIG, LINES, draw_demo, run_demo
+    from fedmerit.experiments.demo import BEHAVIOURS, CONFIG, LINES, draw_demo, run_demo
     from fedmerit.experiments.spec import DEFAULT, Line
 
     with progress() as bar:
@@ -45,6 +54,10 @@ def demo(
     )
     for label, value in accuracy.items():
         console.print(f"accuracy after {CONFIG.rounds} rounds, {label}: {value:.3f}")
-    draw_demo(result, out)
-    console.print(f"figure: {out}", soft_wrap=True)
-    console.print("next: fedmerit simulate --help, or score your own round (see README.md)")
+    figure = out.with_suffix(".png")
+    draw_demo(result, figure)
+    records = result.records[DEFAULT.name]
+    write_report(RunView("demo", records, {"seed": seed, "dishonest": BEHAVIOURS}), out)
+    console.print(f"figure: {figure}", soft_wrap=True, markup=False, highlight=False)
+    print_page(out)
+    console.print("next:   fedmerit score --help, to score a round of your own", highlight=False)

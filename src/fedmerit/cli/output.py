@@ -22,15 +22,35 @@ errors = Console(stderr=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; numbers to the right, floats with four decimals."""
-    table = Table(title=title, title_justify="left")
+    """Print a table; numbers to the right, floats with four decimals; plain if nobody watches."""
     listed = [list(row) for row in rows]
-    for index, column in enumerate(columns):
-        numeric = all(isinstance(row[index], int | float) for row in listed)
-        table.add_column(column, justify="right" if numeric else "left")
-    for row in listed:
-        table.add_row(*(_cell(value) for value in row))
+    numeric = [
+        all(isinstance(row[index], int | float) for row in listed) for index in range(len(columns))
+    ]
+    cells = [[_cell(value) for value in row] for row in listed]
+    if not console.is_terminal:
+        _print_plain(title, columns, numeric, cells)
+        return
+    table = Table(title=title, title_justify="left")
+    for column, right in zip(columns, numeric, strict=True):
+        table.add_column(column, justify="right" if right else "left")
+    for row in cells:
+        table.add_row(*map(escape, row))
     console.print(table)
+
+
+def _print_plain(
+    title: str, columns: Sequence[str], numeric: Sequence[bool], cells: list[list[str]]
+) -> None:
+    """Print columns side by side: a pipe has no width, so no line is folded or cut."""
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    print(title)
+    for row in (columns, *cells):
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        print("  ".join(padded).rstrip())
 
 
 def print_json(payload: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -55,14 +75,17 @@ def progress() -> Progress:
 
 def shown(text: str) -> str:
     """Make text from strangers safe for a terminal: no markup, no control characters."""
-    visible = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
-    return escape(visible)
+    return escape(_visible(text))
+
+
+def _visible(text: str) -> str:
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4f}"
-    return shown(str(value))
+    return _visible(str(value))
 
 
 def _without_nan(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.options import Json
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.types import RoundRecord
 from fedmerit.validation import check_count
@@ -16,6 +17,8 @@ from fedmerit.validation import check_count
 if TYPE_CHECKING:
     from fedmerit.experiments.runner import Cell, Outcome
     from fedmerit.experiments.spec import Experiment
+    from fedmerit.simulation.clicks.log import ClickLog
+    from fedmerit.simulation.datasets import Dataset
 
 QUICK_ROUNDS, QUICK_SEEDS, QUICK_POINTS = 10, 1, 3
 
@@ -24,57 +27,103 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="mnist-free-riders, mnist-noise, mnist-honest, or mnist-random-models (riders "
-            "whose models, not updates, are noise)."
+            help="mnist-free-riders, mnist-noise, mnist-honest, mnist-random-models (riders whose "
+            "models, not updates, are noise); din-free-riders-harm, din-noise-harm, din-weights, "
+            "din-aggregators, din-labels (click logs); assumptions."
         ),
     ],
     out: Annotated[
         Path, typer.Option(help="Folder for runs, tables and figures; a stopped run continues.")
     ] = Path("runs"),
-    dataset: Annotated[str, typer.Option(help="'fedmerit data list' shows them.")] = "mnist",
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="'fedmerit data list' shows them. Default: mnist; for din-... a generated log."
+        ),
+    ] = None,
     data_dir: DataDir = None,
     rounds: Annotated[int | None, typer.Option(help="Instead of the paper's 100.")] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds; the band shows their spread.")] = 3,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds; the band shows their spread.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The first of the seeds.")] = 0,
     quick: Annotated[
         bool, typer.Option(help="A few minutes: 10 rounds, one seed, three points.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Run an experiment of the paper and draw its figure."""
+    """Run an experiment of the paper and draw its figures.
+
+    Example: fedmerit reproduce mnist-honest --dataset digits --quick --rounds 1
+    """
     check_extra()
+    from fedmerit.experiments.families import ASSUMPTIONS, default_dataset, find_family
+    from fedmerit.simulation.catalogue import load
+
+    first = check_count("seed", seed, least=0)
+    family = find_family(name)
+    data = load(dataset or default_dataset(name), data_dir)
+    folder = out / (f"{name}-quick" if quick else name)
+    if not name.startswith("mnist"):
+        folder = folder / data.name
+    if name == ASSUMPTIONS:
+        _assumptions(data, folder, first, quick=quick, as_json=as_json)
+        return
+    outcomes: list[Outcome] = []
+    for experiment in family:
+        count = len(experiment.seeds) if seeds is None else check_count("seeds", seeds, least=1)
+        chosen = replace(experiment, seeds=tuple(range(first, first + count)))
+        if quick:
+            chosen = chosen.shortened(rounds=QUICK_ROUNDS, seeds=QUICK_SEEDS, points=QUICK_POINTS)
+        if rounds is not None:
+            chosen = replace(chosen, base=replace(chosen.base, rounds=rounds))
+        target = folder if len(family) == 1 else folder / experiment.name
+        outcomes += _one(chosen, data, target, as_json=as_json)
+    if as_json:
+        print_json([asdict(outcome) for outcome in outcomes])
+
+
+def _one(
+    experiment: "Experiment", data: "Dataset | ClickLog", folder: Path, *, as_json: bool
+) -> list["Outcome"]:
     from fedmerit.experiments.figures import draw
     from fedmerit.experiments.runner import run_experiment
-    from fedmerit.experiments.spec import find_experiment
-    from fedmerit.simulation.datasets import load
 
-    count, first = check_count("seeds", seeds, least=1), check_count("seed", seed, least=0)
-    experiment = replace(find_experiment(name), seeds=tuple(range(first, first + count)))
-    if quick:
-        experiment = experiment.shortened(
-            rounds=QUICK_ROUNDS, seeds=QUICK_SEEDS, points=QUICK_POINTS
-        )
-    if rounds is not None:
-        experiment = replace(experiment, base=replace(experiment.base, rounds=rounds))
-    data = load(dataset, data_dir)
-    folder = out / f"{name}-quick" if quick else out / name
     folder.mkdir(parents=True, exist_ok=True)
     runs = len(experiment.points) * len(experiment.lines) * len(experiment.seeds)
     with progress() as bar:
         task = bar.add_task("rounds", total=runs * experiment.base.rounds, status="")
 
         def show(cell: "Cell", record: RoundRecord) -> None:
-            accuracy = record.metrics["accuracy"]
-            status = f"{cell.line.label}, {cell.point.value:g}: accuracy {accuracy:.4f}"
+            metric, reached = next(iter(record.metrics.items()))
+            status = f"{cell.line.label}, {cell.point.value:g}: {metric} {reached:.4f}"
             bar.update(task, completed=_before(experiment, cell) + record.round, status=status)
 
         outcomes = run_experiment(experiment, data, folder, on_round=show)
     files = draw(experiment, outcomes, folder)
+    if not as_json:
+        _print(experiment, outcomes)
+        for path in (folder / f"{experiment.name}.csv", *files):
+            console.print(str(path), soft_wrap=True, highlight=False)
+    return outcomes
+
+
+def _assumptions(
+    data: "Dataset | ClickLog", folder: Path, seed: int, *, quick: bool, as_json: bool
+) -> None:
+    from fedmerit.experiments.assumptions import check_assumptions
+
+    with console.status("training, then testing pairs of parameters"):
+        rows, files = check_assumptions(data, folder, seed, quick=quick)
     if as_json:
-        print_json([asdict(outcome) for outcome in outcomes])
+        print_json([asdict(row) for row in rows])
         return
-    _print(experiment, outcomes)
-    for path in (folder / f"{name}.csv", *files):
+    print_table(
+        "Signals of two random parameters: share of pairs rejected at 5 %",
+        ("parameters", "pairs", "constant", "Spearman", "Kolmogorov-Smirnov"),
+        [(r.group, r.pairs, r.constant, r.spearman, r.smirnov) for r in rows],
+    )
+    for path in files:
         console.print(str(path), soft_wrap=True, highlight=False)
 
 
@@ -100,5 +149,11 @@ def _print(experiment: "Experiment", outcomes: Sequence["Outcome"]) -> None:
                     math.fsum(weights) / len(here),
                 )
             )
-    columns = (experiment.axis, "aggregation", "accuracy", "spread", "weight of a dishonest user")
+    columns = (
+        experiment.axis,
+        "aggregation",
+        experiment.metric,
+        "spread",
+        "weight of a dishonest user",
+    )
     print_table(experiment.title, columns, rows)

@@ -2,16 +2,18 @@
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.options import Alpha, Json, Quantiser, Seed, completed_from, listed
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.cli.recording import parse_rule, recorder
 from fedmerit.errors import SettingError, UnknownNameError
@@ -19,6 +21,7 @@ from fedmerit.incentive.rewards import RULES
 from fedmerit.ledger import RunRecorder
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
+from fedmerit.tracking import MLflowTracker, TensorBoardTracker
 from fedmerit.types import RoundRecord
 
 if TYPE_CHECKING:
@@ -30,17 +33,13 @@ _LAST = 10  # single rounds swing: report the mean of the last ones beside the l
 _MAX_CLIENT_ROWS, _TOP = 30, 10
 
 
-def _names(names: Sequence[str] | dict[str, Any]) -> str:
-    return ", ".join(sorted(names))
-
-
 def simulate(
     dataset: Annotated[str, typer.Option(help="'fedmerit data list' shows them.")] = "mnist",
     data_dir: DataDir = None,
     users: Annotated[int, typer.Option(help="Size of the federation.")] = 100,
     per_round: Annotated[int, typer.Option(help="Users drawn for a round.")] = 20,
-    rounds: Annotated[int, typer.Option()] = 100,
-    seed: Annotated[int, typer.Option(help="Same seed, same results, byte for byte.")] = 0,
+    rounds: Annotated[int, typer.Option(help="How many rounds.")] = 100,
+    seed: Seed = 0,
     partition: Annotated[str, typer.Option(help="shards, dirichlet or iid.")] = "shards",
     shards_per_user: Annotated[int, typer.Option(help="For shards.")] = 2,
     dirichlet_alpha: Annotated[float, typer.Option(help="For dirichlet; small is skewed.")] = 1.0,
@@ -48,30 +47,31 @@ def simulate(
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 200,
     dropout: Annotated[float, typer.Option(help="Dropout of the mlp.")] = 0.5,
     epochs: Annotated[int, typer.Option(help="Local epochs.")] = 5,
-    batch_size: Annotated[int, typer.Option()] = 10,
+    batch_size: Annotated[int, typer.Option(help="Samples in a local step.")] = 10,
     optimiser: Annotated[str, typer.Option(help="sgd or adam.")] = "sgd",
-    learning_rate: Annotated[float, typer.Option("--learning-rate", "--lr")] = 0.01,
+    learning_rate: Annotated[
+        float, typer.Option("--learning-rate", "--lr", help="Of local steps.")
+    ] = 0.01,
     momentum: Annotated[float, typer.Option(help="For sgd.")] = 0.5,
     decay: Annotated[float, typer.Option(help="Learning rate factor per round.")] = 1.0,
     behaviours: Annotated[
         str,
         typer.Option(
             help="Who is dishonest: '20% random-update, 10% noise:0.01'; the rest is honest. "
-            f"Known: {_names(BEHAVIOURS)}."
+            f"Known: {listed(BEHAVIOURS)}."
         ),
     ] = "",
     upload: Annotated[
         str, typer.Option(help="float, or cpsgd: clients upload levels, which are aggregated.")
     ] = "float",
     method: Annotated[
-        str, typer.Option(help=f"Scorer: {_names(SCORERS)}, or {NO_SCORER}.")
-    ] = "merit",
-    quantiser: Annotated[
-        str | None,
+        str,
         typer.Option(
-            help="Of the scorer, if it takes one: quantile, uniform, cpsgd (the paper's)."
+            help=f"Scorer: {listed(SCORERS)}, or {NO_SCORER}.",
+            autocompletion=completed_from([*SCORERS, NO_SCORER]),
         ),
-    ] = None,
+    ] = "merit",
+    quantiser: Quantiser = None,
     levels: Annotated[
         int | None, typer.Option(help="Quantisation levels of the scorer and of --upload.")
     ] = None,
@@ -79,8 +79,13 @@ def simulate(
     weighting: Annotated[
         str, typer.Option(help="gated, score (Fed-PCA), size (FedAvg) or uniform.")
     ] = "gated",
-    alpha: Annotated[float, typer.Option(help="Weights are softmax(alpha * score).")] = 10.0,
-    rule: Annotated[str, typer.Option(help=f"Aggregation: {_names(AGGREGATORS)}.")] = "mean",
+    alpha: Alpha = 10.0,
+    rule: Annotated[
+        str,
+        typer.Option(
+            help=f"Aggregation: {listed(AGGREGATORS)}.", autocompletion=completed_from(AGGREGATORS)
+        ),
+    ] = "mean",
     norm_bound: Annotated[
         float, typer.Option(help="Longest update, in median norms; 0 for no bound.")
     ] = 3.0,
@@ -95,18 +100,26 @@ def simulate(
         str | None,
         typer.Option(
             help="Pay every round: 'positive:budget=10000,minimum=100'. "
-            f"Rules: {_names(RULES)}; amounts in the smallest unit of money."
+            f"Rules: {listed(RULES)}; amounts in the smallest unit of money."
         ),
     ] = None,
     sign: Annotated[
         Path | None, typer.Option(help="Sign the ledger with this key of 'fedmerit ledger keygen'.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard: every round as numbers.")
+    ] = None,
+    mlflow: Annotated[
+        str | None, typer.Option(help="MLflow server or folder: every round as metrics.")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
     """Simulate a federation.
 
     The defaults are the paper's for MNIST, except for the score and the guards. As published:
     --method pca --quantiser cpsgd --weighting score --norm-bound 0
+
+    Example: fedmerit simulate --dataset digits --users 8 --per-round 4 --rounds 3 --epochs 1
     """
     check_extra()
     from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
@@ -137,8 +150,16 @@ def simulate(
     if resume and out is None:
         raise SettingError("--resume needs the folder of the run, --out, got none")
     federation = Federation(config, load(dataset, data_dir))
-    with recorder(federation, ledger, sign, resume=resume) as keep:
-        _run(federation, out, keep, resume=resume, as_json=as_json)
+    with recorder(federation, ledger, sign, resume=resume) as keep, ExitStack() as stack:
+        trackers: list[Callable[[RoundRecord], None]] = []
+        if tensorboard is not None:
+            trackers.append(stack.enter_context(TensorBoardTracker(tensorboard)))
+        if mlflow is not None:
+            settings = {"dataset": dataset, "seed": seed, "method": method, "rounds": rounds}
+            trackers.append(stack.enter_context(MLflowTracker(mlflow, settings=settings)))
+        _run(federation, out, keep, trackers, resume=resume, as_json=as_json)
+    if ledger is not None and not as_json:
+        console.print(f"next: fedmerit report {ledger}", soft_wrap=True, markup=False)
 
 
 def _upload(name: str, levels: int | None, clip: float) -> CpSGD | None:
@@ -151,6 +172,7 @@ def _run(
     federation: "Federation",
     out: Path | None,
     keep: RunRecorder | None,
+    trackers: Sequence[Callable[[RoundRecord], None]],
     *,
     resume: bool,
     as_json: bool,
@@ -166,6 +188,8 @@ def _run(
             def show(record: RoundRecord) -> None:
                 status = f"accuracy {record.metrics['accuracy']:.4f}"
                 bar.update(task, completed=record.round, status=status)
+                for track in trackers:
+                    track(record)
 
             run(federation, folder=folder, resume=resume, on_round=show, keep=keep)
         rounds, clients = ResultFiles(folder).read()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import MissingExtraError
 from fedmerit.experiments.spec import DEFAULT, FEDAVG, Line
+from fedmerit.files import whole_file
+from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.datasets import load
 from fedmerit.simulation.federation import Federation
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 LINES = (FEDAVG, DEFAULT)
 BEHAVIOURS = "20% random-model:0.05, 20% noise:0.1"
+REWARD = PositiveShare(budget=10_000)
 CONFIG = FederationConfig(
     users=20,
     per_round=20,
@@ -71,6 +74,7 @@ def run_demo(seed: int, on_round: Callable[[Line, RoundRecord], None]) -> Demo:
             scorer=line.scorer,
             weighting=line.weighting,
             norm_bound=line.norm_bound,
+            reward=None if line.scorer is None else REWARD,
         )
 
         def keep(record: RoundRecord, line: Line = line, kept: list[RoundRecord] = kept) -> None:
@@ -98,8 +102,8 @@ def draw_demo(demo: Demo, path: Path) -> None:
     left.xaxis.get_major_locator().set_params(integer=True)
     left.legend()
     _draw_weights(right, demo)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with whole_file(path) as partial:
+        figure.savefig(partial, dpi=150)
 
 
 def _draw_weights(axes: "Axes", demo: Demo) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from fedmerit.errors import MissingExtraError
 from fedmerit.experiments.runner import Cell, Outcome, accuracies
 from fedmerit.experiments.spec import Experiment
+from fedmerit.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKERS = "osD^v"
+_MARKERS = "osD^v<>p"
+_METRICS = {"accuracy": "test accuracy", "auc": "test AUC"}
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.grid": True,
@@ -43,7 +45,7 @@ def draw(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> l
             _over_points(left, experiment, outcomes, "dishonest_weight")
             left.set(ylabel="average weight of a dishonest user", ylim=(0, None), title="(a)")
             _over_points(right, experiment, outcomes, "accuracy")
-            right.set(ylabel="test accuracy", title="(b)")
+            right.set(ylabel=_METRICS[experiment.metric], title="(b)")
         figure.suptitle(experiment.title, fontsize=10)
         return _save(figure, folder / experiment.name)
 
@@ -84,16 +86,18 @@ def _over_rounds(axes: "Axes", experiment: Experiment, folder: Path) -> None:
         (drawn,) = axes.plot(numbers, [sum(v) / len(v) for v in by_round], label=line.label)
         low, high = [min(v) for v in by_round], [max(v) for v in by_round]
         axes.fill_between(numbers, low, high, alpha=0.2, color=drawn.get_color())
-    for label, accuracy in _PAPER.items():
+    paper = _PAPER if experiment.metric == "accuracy" else {}
+    for label, accuracy in paper.items():
         style = ":" if label == "FedAvg" else "--"
         axes.axhline(accuracy, color="grey", linewidth=0.8, linestyle=style)
         axes.text(1, accuracy, f"paper, {label}", fontsize=6, color="grey", va="bottom")
-    axes.set(xlabel="round", ylabel="test accuracy")
+    axes.set(xlabel="round", ylabel=_METRICS[experiment.metric])
     axes.legend(loc="lower right")
 
 
 def _save(figure: "Figure", stem: Path) -> list[Path]:
     paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    figure.savefig(paths[0], dpi=200)
-    figure.savefig(paths[1], metadata={"Date": None})
+    for path, options in zip(paths, ({"dpi": 200}, {"metadata": {"Date": None}}), strict=True):
+        with whole_file(path) as partial:
+            figure.savefig(partial, **options)  # type: ignore[arg-type]
     return paths

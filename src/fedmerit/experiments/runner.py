@@ -4,14 +4,16 @@ import csv
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from fedmerit.experiments.spec import Experiment, Line, Point
+from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.results import CLIENT_COLUMNS, ROUND_COLUMNS, ResultFiles
+from fedmerit.simulation.results import CLIENT_COLUMNS, METRIC, ResultFiles
 from fedmerit.simulation.run import run
+from fedmerit.simulation.task import click_clients
 from fedmerit.types import RoundRecord
 
 LAST = 10  # single rounds swing by some 0.03: results are means over the last rounds
@@ -21,8 +23,9 @@ LAST = 10  # single rounds swing by some 0.03: results are means over the last r
 class Outcome:
     """The result of one run.
 
-    `accuracy` is the mean of the last rounds; weights are means over all reports of all rounds, NaN
-    where there were none.
+    `accuracy` (or what the task is judged by) is the mean of the last rounds; weights and scores
+    are means over all reports of all rounds, NaN where there were none; `shut_out` counts honest
+    clients that took part and never got any weight.
     """
 
     line: str
@@ -33,6 +36,9 @@ class Outcome:
     last_accuracy: float
     honest_weight: float
     dishonest_weight: float
+    honest_score: float
+    dishonest_score: float
+    shut_out: int
 
 
 @dataclass(frozen=True)
@@ -56,14 +62,23 @@ def cells(experiment: Experiment) -> Iterator[Cell]:
                 yield Cell(line, point, seed)
 
 
+def fitted(experiment: Experiment, dataset: Dataset | ClickLog) -> Experiment:
+    """Return the experiment with no more users than a click log has."""
+    if not isinstance(dataset, ClickLog):
+        return experiment
+    users = min(experiment.base.users, len(click_clients(dataset)))
+    return replace(experiment, base=replace(experiment.base, users=users))
+
+
 def run_experiment(
     experiment: Experiment,
-    dataset: Dataset,
+    dataset: Dataset | ClickLog,
     folder: Path,
     *,
     on_round: Callable[[Cell, RoundRecord], None] | None = None,
 ) -> list[Outcome]:
     """Run what is missing under `folder`, write the table, and return all outcomes."""
+    experiment = fitted(experiment, dataset)
     outcomes = []
     for cell in cells(experiment):
         config = experiment.config(cell.line, cell.point, cell.seed)
@@ -83,8 +98,13 @@ def read_outcome(cell: Cell, folder: Path, rounds: int) -> Outcome:
     """Summarise the first `rounds` rounds of a finished run."""
     _, by_client = ResultFiles(folder).read()
     accuracy = accuracies(folder, rounds)
-    behaviour, weight = (CLIENT_COLUMNS.index(name) for name in ("behaviour", "weight"))
+    client, behaviour, weight, score = (
+        CLIENT_COLUMNS.index(name) for name in ("client", "behaviour", "weight", "score")
+    )
     used = [row for row in by_client if int(row[0]) <= rounds and row[weight]]
+    honest = [row for row in used if row[behaviour] == "honest"]
+    others = [row for row in used if row[behaviour] != "honest"]
+    weighed = {row[client] for row in honest if float(row[weight]) > 0}
     return Outcome(
         line=cell.line.name,
         value=cell.point.value,
@@ -92,16 +112,18 @@ def read_outcome(cell: Cell, folder: Path, rounds: int) -> Outcome:
         rounds=rounds,
         accuracy=_mean(accuracy[-LAST:]),
         last_accuracy=accuracy[-1],
-        honest_weight=_mean([float(r[weight]) for r in used if r[behaviour] == "honest"]),
-        dishonest_weight=_mean([float(r[weight]) for r in used if r[behaviour] != "honest"]),
+        honest_weight=_mean([float(row[weight]) for row in honest]),
+        dishonest_weight=_mean([float(row[weight]) for row in others]),
+        honest_score=_mean([float(row[score]) for row in honest if row[score]]),
+        dishonest_score=_mean([float(row[score]) for row in others if row[score]]),
+        shut_out=len({row[client] for row in honest} - weighed),
     )
 
 
 def accuracies(folder: Path, rounds: int) -> list[float]:
     """Return the accuracy after each of the first `rounds` rounds of a run."""
     by_round, _ = ResultFiles(folder).read()
-    column = ROUND_COLUMNS.index("accuracy")
-    return [float(row[column]) for row in by_round[:rounds]]
+    return [float(row[METRIC]) for row in by_round[:rounds]]
 
 
 def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
@@ -115,6 +137,16 @@ def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def read_outcomes(path: Path) -> list[Outcome]:
+    """Read what `write_outcomes` wrote."""
+    kinds = {"line": str, "seed": int, "rounds": int, "shut_out": int}
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            Outcome(**{name: kinds.get(name, float)(text or "nan") for name, text in row.items()})
+            for row in csv.DictReader(file)
+        ]
 
 
 def _mean(values: Sequence[float]) -> float:

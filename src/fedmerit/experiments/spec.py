@@ -21,17 +21,22 @@ class Line:
     scorer: Scorer | None = None
     alpha: float = 10.0
     norm_bound: float | None = None
+    rule: str = "mean"
+    touched: bool = False
+    scored: str = "dense"
 
 
 @dataclass(frozen=True)
 class Point:
-    """One place on the horizontal axis: its value and what the dishonest users there do."""
+    """One place on the horizontal axis: its value, what the dishonest users there do, who joins."""
 
     value: float
     behaviours: str
+    extra: str = ""
 
     def __post_init__(self) -> None:
         Assignment.parse(self.behaviours)
+        Assignment.parse(self.extra)
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Experiment:
     points, lines, seeds : tuple
     base : FederationConfig
         All other settings.
+    metric : str
+        What the model is judged by.
     """
 
     name: str
@@ -58,6 +65,7 @@ class Experiment:
     seeds: tuple[int, ...] = (0, 1, 2)
     logarithmic: bool = False
     base: FederationConfig = field(default_factory=FederationConfig)
+    metric: str = "accuracy"
 
     def __post_init__(self) -> None:
         for name in ("points", "lines", "seeds"):
@@ -75,6 +83,10 @@ class Experiment:
             weighting=line.weighting,
             alpha=line.alpha,
             norm_bound=line.norm_bound,
+            rule=line.rule,
+            touched=line.touched,
+            scored=line.scored,
+            extra=Assignment.parse(point.extra),
         )
 
     def shortened(self, *, rounds: int, seeds: int, points: int) -> "Experiment":

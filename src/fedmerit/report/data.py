@@ -19,7 +19,7 @@ _LEAST_P = 1e-300
 
 
 def page_data(view: RunView, *, refresh: float | None = None) -> dict[str, Any]:
-    """Return everything the page shows; `refresh` is how often it loads itself again, in seconds."""
+    """Return all that the page shows; it loads itself again every `refresh` seconds."""
     records = view.records
     courses = courses_of(records)
     ranked = sorted(courses.items(), key=lambda item: _rank_key(*item))

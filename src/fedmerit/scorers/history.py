@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.types import Contributions, FloatArray, RoundInputs
 from fedmerit.validation import check_count, check_round
@@ -44,6 +44,13 @@ class RoundHistory:
     def published(self, model: FloatArray) -> "RoundHistory":
         """Return the history after `model` was sent to the clients."""
         return replace(self, models=(*self.models, model)[-self.older - 1 :])
+
+    def at(self, positions: NDArray[np.int64]) -> "RoundHistory":
+        """Return the history with the parameters at `positions` of its models.
+
+        Previous reports stay: they are kept as they were scored.
+        """
+        return replace(self, models=tuple(model[positions] for model in self.models))
 
     @property
     def updates(self) -> tuple[FloatArray, ...]:

@@ -2,18 +2,21 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from fedmerit.errors import DataError
 from fedmerit.files import whole_file
 from fedmerit.reading.arrays import read_arrays
 from fedmerit.reading.budget import Budget
-from fedmerit.simulation.idx import IDX_FILES, Bytes
+from fedmerit.simulation.idx import IDX_FILES
 
+IMAGE_KEYS = tuple(IDX_FILES)
 _DIGEST = "sha256"
 # Several times the largest data set: a damaged or planted file cannot fill the memory.
 _MAX_BYTES = 2**30
@@ -30,9 +33,9 @@ def cache_file(name: str) -> Path:
     return cache_folder() / f"{name}.npz"
 
 
-def store(path: Path, arrays: Mapping[str, Bytes]) -> None:
+def store(path: Path, arrays: Mapping[str, NDArray[Any]], keys: Sequence[str] = IMAGE_KEYS) -> None:
     """Write `arrays` and their digest; whoever looks sees the old file or the complete new one."""
-    digest = np.frombuffer(_digest(arrays), dtype=np.uint8)
+    digest = np.frombuffer(_digest(arrays, keys), dtype=np.uint8)
     try:
         with whole_file(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays, **{_DIGEST: digest})
@@ -42,7 +45,7 @@ def store(path: Path, arrays: Mapping[str, Bytes]) -> None:
         raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def restore(path: Path) -> dict[str, Bytes]:
+def restore(path: Path, keys: Sequence[str] = IMAGE_KEYS) -> dict[str, NDArray[Any]]:
     """Read what `store` wrote; a file that fails its check is removed, so it is never used."""
     if not path.is_file():
         raise FileNotFoundError(path)
@@ -50,8 +53,8 @@ def restore(path: Path) -> dict[str, Bytes]:
         raise DataError(f"{path} must be readable by this user, and is not")
     try:
         content = read_arrays(path, Budget(_MAX_BYTES))
-        arrays = {key: content[key] for key in IDX_FILES}
-        intact = content[_DIGEST].tobytes() == _digest(arrays)
+        arrays = {key: content[key] for key in keys}
+        intact = content[_DIGEST].tobytes() == _digest(arrays, keys)
     except (DataError, KeyError):
         intact = False
     if not intact:
@@ -65,9 +68,18 @@ def restore(path: Path) -> dict[str, Bytes]:
     return arrays
 
 
-def _digest(arrays: Mapping[str, Bytes]) -> bytes:
+def is_intact(path: Path, keys: Sequence[str] = IMAGE_KEYS) -> bool:
+    """Say whether there is something whole to restore."""
+    try:
+        restore(path, keys)
+    except (FileNotFoundError, DataError):
+        return False
+    return True
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], keys: Sequence[str]) -> bytes:
     digest = hashlib.sha256()
-    for key in IDX_FILES:
+    for key in keys:
         digest.update(f"{key}{arrays[key].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[key]).tobytes())
     return digest.digest()

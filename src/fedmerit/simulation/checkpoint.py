@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmerit.errors import CheckpointError, DataError
 from fedmerit.reading.arrays import Array, read_arrays
 from fedmerit.reading.budget import Budget
 from fedmerit.scorers import RoundHistory
 from fedmerit.simulation.federation import FederationState
-from fedmerit.types import freeze
+from fedmerit.types import FloatArray, freeze
 
 VERSION = 2
 
@@ -45,7 +46,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             remembered=np.int64(history.remembered),
             models=np.stack(history.models),
             reporters=np.array(list(history.previous), dtype=np.str_),
-            reports=np.reshape(list(history.previous.values()), (-1, state.model.size)),
+            reports=_stacked(list(history.previous.values()), state.model.size),
             trusted=np.array(list(history.trust), dtype=np.str_),
             trust=np.array(list(history.trust.values()), dtype=np.float64),
             sizes=np.array(checkpoint.sizes, dtype=np.int64),
@@ -90,6 +91,11 @@ def storing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _stacked(reports: list[FloatArray], size: int) -> NDArray[np.float32]:
+    """Stack remembered reports; where scores look at some parameters only, they are shorter."""
+    return np.reshape(reports, (len(reports), reports[0].size if reports else size))
 
 
 def _history(file: Mapping[str, Array]) -> RoundHistory:

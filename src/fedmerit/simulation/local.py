@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.simulation.din import is_din, train_dins
 from fedmerit.simulation.network import Network, Vector
 from fedmerit.simulation.perceptron import is_perceptron, train_perceptrons
 from fedmerit.simulation.stacked import train_stacked
@@ -19,5 +20,9 @@ def train_together(
     rate: float,
 ) -> NDArray[np.float32]:
     """Train every job from `start` with learning rate `rate`; return the (k, d) updates."""
-    train = train_perceptrons if is_perceptron(network, training) else train_stacked
+    train = train_stacked
+    if is_perceptron(network, training):
+        train = train_perceptrons
+    elif is_din(network, training):
+        train = train_dins
     return train(network, start, jobs, training, rate)

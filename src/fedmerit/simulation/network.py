@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedmerit.errors import SettingError
+from fedmerit.rounds import layer_numbers
 
 Vector = NDArray[np.float32]
 _EVALUATION_BATCH = 2000
@@ -96,11 +97,7 @@ class Network:
     @property
     def layers(self) -> NDArray[np.int32]:
         """Which layer each parameter belongs to, (d,): a weight and its bias share one."""
-        owners = [name.rpartition(".")[0] for name in self.shapes]
-        ids = {owner: number for number, owner in enumerate(dict.fromkeys(owners))}
-        return np.repeat([ids[owner] for owner in owners], list(self.sizes.values())).astype(
-            np.int32
-        )
+        return layer_numbers(self.sizes)
 
     def evaluate(
         self, vector: Vector, x: NDArray[np.float32], y: NDArray[np.int64]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedmerit.errors import SettingError
+from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
@@ -14,7 +15,7 @@ from fedmerit.types import Contributions, RoundInputs, Scorer
 
 
 def observe_rounds(
-    config: FederationConfig, dataset: Dataset, rounds: Collection[int]
+    config: FederationConfig, dataset: Dataset | ClickLog, rounds: Collection[int]
 ) -> Iterator[RoundInputs]:
     """Run a federation up to the last of `rounds` and yield the scorer's inputs in each of them.
 

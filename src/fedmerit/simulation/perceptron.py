@@ -37,7 +37,7 @@ def train_perceptrons(
     def train(row: int) -> None:
         updates[row] = _train(network, start, jobs[row], training, rate) - start
 
-    with ThreadPoolExecutor(min(len(jobs), _cores())) as pool:
+    with ThreadPoolExecutor(min(len(jobs), cores())) as pool:
         list(pool.map(train, range(len(jobs))))
     return updates
 
@@ -72,7 +72,8 @@ def _masks(
     return masks
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

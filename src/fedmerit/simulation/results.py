@@ -14,7 +14,9 @@ from pathlib import Path
 from fedmerit.errors import CheckpointError
 from fedmerit.types import ClientRecord, RoundRecord
 
+# The second column is the task's metric, by its own name: accuracy, auc.
 ROUND_COLUMNS = ("round", "accuracy", "loss", "clients", "rejected", "flagged")
+METRIC = ROUND_COLUMNS.index("accuracy")
 CLIENT_COLUMNS = (
     *("round", "client", "behaviour", "num_examples", "score", "weight"),
     *("p_value", "epsilon", "flagged", "reason"),
@@ -27,9 +29,10 @@ class ResultFiles:
     def __init__(self, folder: Path) -> None:
         self.paths = (folder / "rounds.csv", folder / "clients.csv")
 
-    def create(self) -> None:
+    def create(self, metric: str = "accuracy") -> None:
         """Start both files with their headers."""
-        for path, columns in zip(self.paths, (ROUND_COLUMNS, CLIENT_COLUMNS), strict=True):
+        by_round = (*ROUND_COLUMNS[:METRIC], metric, *ROUND_COLUMNS[METRIC + 1 :])
+        for path, columns in zip(self.paths, (by_round, CLIENT_COLUMNS), strict=True):
             path.write_text(_csv([columns]), encoding="utf-8", newline="")
 
     def append(self, record: RoundRecord) -> tuple[int, ...]:
@@ -66,7 +69,8 @@ def round_row(record: RoundRecord) -> list[str]:
     """Return a round as a row of rounds.csv."""
     used = _used(record)
     flagged = sum(client.flagged for client in used)
-    numbers = (record.metrics["accuracy"], record.metrics["loss"])
+    metric = next(iter(record.metrics))
+    numbers = (record.metrics[metric], record.metrics["loss"])
     counts = (len(used), len(record.rejected), flagged)
     return [str(record.round), *map(_text, numbers), *map(str, counts)]
 

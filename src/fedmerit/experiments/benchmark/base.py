@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fedmerit.errors import MissingExtraError
+from fedmerit.files import whole_file
 from fedmerit.simulation.datasets import Dataset
 
 RowT = TypeVar("RowT")
@@ -77,18 +78,23 @@ def write(
     """Write the rows as CSV, the page as Markdown and the picture as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
     table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "png"))
-    with table.open("w", encoding="utf-8", newline="") as file:
+    with (
+        whole_file(table) as partial,
+        partial.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([field.name for field in fields(rows[0])])  # type: ignore[arg-type]
         for row in rows:
             writer.writerow(_plain(v) for v in asdict(row).values())  # type: ignore[call-overload]
     figure = _figure()
     benchmark.draw(rows, figure)
-    figure.savefig(picture, dpi=150)
+    with whole_file(picture) as partial:
+        figure.savefig(partial, dpi=150)
     title = f"# Benchmark: {benchmark.name}"
     told = f"Written by `{command}`; every row is in [{table.name}]({table.name})."
     body = f"{title}\n\n{told}\n\n![{benchmark.name}]({picture.name})\n\n{benchmark.page(rows)}\n"
-    page.write_text(body, encoding="utf-8")
+    with whole_file(page) as partial:
+        partial.write_text(body, encoding="utf-8")
     return [table, page, picture]
 
 

@@ -1,5 +1,6 @@
 // One function per chart.
 const named = (client) => label(client.name);
+const rounds = (extra) => axis("round", { zeroline: false, tickformat: "d", ...(run.rounds.length < 8 ? { tickvals: run.rounds } : {}), ...extra });
 
 async function drawMetrics() {
   const shown = run.metrics.filter(([, values]) => values.some((value) => value !== null));
@@ -11,8 +12,8 @@ async function drawMetrics() {
     hovertemplate: `round %{x}: ${label(name)} %{y:.4f}<extra></extra>`,
   }));
   await draw("metric-chart", `${first[0]} over ${run.rounds.length} rounds, at the end ${digits(first[1].at(-1))}.`, traces, {
-    xaxis: axis("round"), yaxis: axis(label(first[0])),
-    yaxis2: axis(rest.length ? label(rest[0][0]) : "", { overlaying: "y", side: "right", showgrid: false }),
+    xaxis: rounds(), yaxis: axis(label(first[0])),
+    yaxis2: axis(rest.length ? label(rest[0][0]) : "", { overlaying: "y", side: "right", showgrid: false, tickmode: "auto", tickformat: ".2~f" }),
     showlegend: shown.length > 1,
   });
 }
@@ -45,7 +46,7 @@ async function drawCourses() {
   });
   const element = await draw("course-chart",
     `${title} over ${run.rounds.length} rounds for ${clients.length} clients, ${state.selected.length} selected. The table below holds the means.`,
-    traces, { xaxis: axis("round"), yaxis: axis(title), showlegend: !narrow() && state.selected.length > 0 });
+    traces, { xaxis: rounds(), yaxis: axis(title), showlegend: !narrow() && state.selected.length > 0 });
   onClick(element);
 }
 
@@ -55,9 +56,9 @@ async function drawRanking() {
     return {
       x: places.map((index) => scored.indexOf(index) + 1), y: places.map((index) => clients[index].mean),
       error_y: { type: "data", array: places.map((index) => clients[index].half), thickness: 1.2, width: scored.length > 60 ? 0 : 3, color: colour(["c0", "c4", "c6"][level]) },
-      text: places.map((index) => named(clients[index])), customdata: places,
+      text: places.map((index) => `<b>${named(clients[index])}</b><br>rank ${scored.indexOf(index) + 1}`), customdata: places,
       name, mode: "markers", marker: { color: colour(["c0", "c4", "c6"][level]), symbol: symbols[level], size: scored.length > 60 ? 6 : 9 },
-      hovertemplate: "<b>%{text}</b><br>rank %{x}: %{y:.4f} ± %{error_y.array:.4f}<extra></extra>",
+      hovertemplate: "%{text}: %{y:.4f} ± %{error_y.array:.4f}<extra></extra>",
     };
   }).filter((trace) => trace.x.length);
   const few = scored.length <= (narrow() ? 12 : 40);
@@ -95,13 +96,13 @@ async function drawMap() {
   const ticks = [-1, -0.5, 0, 0.5, 1].map((share) => share * bound);
   const names = ordered.map(named), places = names.map((_, place) => place);
   const few = names.length <= (narrow() ? 14 : 44);
-  const labels = few ? { tickvals: places, ticktext: names } : { showticklabels: false };
+  const labels = few ? { tickvals: places, ticktext: names } : { showticklabels: false, ticks: "" };
   await draw("map-chart", `Agreement of ${names.length} clients in round ${run.rounds[map.at]}, those who agree side by side.`, [{
     type: "heatmap", z, x: places, y: places, zmin: -bound, zmax: bound, xgap: few ? 1 : 0, ygap: few ? 1 : 0, hoverongaps: false,
     text: z.map((row, i) => row.map((value, j) => `${names[i]} and ${names[j]}<br>agreement ${value === null ? "" : square(value).toFixed(4)}`)),
     hovertemplate: "%{text}<extra></extra>",
     colorscale: [[0, colour("low")], [0.5, colour("middle")], [1, colour("high")]],
-    colorbar: { thickness: 12, outlinewidth: 0, tickvals: ticks, ticktext: ticks.map((tick) => square(tick).toPrecision(2)), title: { text: "agreement", side: "right", font: { size: 11 } }, tickfont: { size: 10 } },
+    colorbar: { orientation: "h", x: 0.5, xanchor: "center", y: 1.01, yanchor: "bottom", len: narrow() ? 0.9 : 0.45, thickness: 10, outlinewidth: 0, tickvals: ticks, ticktext: ticks.map((tick) => square(tick).toPrecision(2)), title: { text: "agreement", side: "top", font: { size: 11 } }, tickfont: { size: 10 } },
   }], {
     xaxis: axis("", { ...labels, tickangle: -60, showgrid: false, zeroline: false, constrain: "domain" }),
     yaxis: axis("", { ...labels, autorange: "reversed", showgrid: false, zeroline: false, scaleanchor: "x", constrain: "domain" }),
@@ -136,7 +137,7 @@ async function drawGroups() {
       hovertemplate: "round %{x}<br>equal weights: %{y:.1%}<extra></extra>",
     });
   await draw("group-chart", `Share of the weight by group (${run.groupsAre}): ${run.groups.join(", ")}; the table below holds the numbers.`, traces, {
-    xaxis: axis("round"), yaxis: axis("share of the weight", { tickformat: ".0%", range: [0, 1] }), barmode: "stack", showlegend: true,
+    xaxis: rounds(), yaxis: axis("share of the weight", { tickformat: ".0%", range: [0, 1] }), barmode: "stack", showlegend: true,
   });
 }
 
@@ -163,7 +164,7 @@ async function drawFlags() {
     type: "heatmap", z, text, x: run.rounds, y: rows.map((_, row) => row), zmin: -0.5, zmax: steps + 0.5, showscale: false, colorscale: scale,
     xgap: run.rounds.length > 80 ? 0 : 1, ygap: 2, hoverongaps: false, hovertemplate: "%{text}<extra></extra>",
   }, ...keys], {
-    xaxis: axis("round", { showgrid: false, zeroline: false }),
+    xaxis: rounds({ showgrid: false }),
     yaxis: axis("", { tickvals: rows.map((_, row) => row), ticktext: names, autorange: "reversed", showgrid: false, zeroline: false }), showlegend: true,
   });
 }
@@ -187,7 +188,7 @@ async function drawEvidence() {
       line: { color: series(order + 1), width: 1.3, dash: dashes[order % 4] }, hovertemplate: "<b>%{text}</b><br>round %{x}: %{y:.1f}<extra></extra>" });
   });
   await draw("evidence-chart", "Evidence of private work over rounds: never-flagged clients as a band, the most flagged ones as lines.", traces, {
-    xaxis: axis("round"), yaxis: axis("evidence, −log₁₀ p"), showlegend: !narrow(),
+    xaxis: rounds(), yaxis: axis("evidence, −log₁₀ p"), showlegend: !narrow(),
   });
 }
 
@@ -215,12 +216,12 @@ async function drawCertificate() {
     client.epsilon.forEach((value, step) => { if (value !== null) per[client.at[step]].push(value); });
   const known = per.some((values) => values.length), text = document.getElementById("certificate-text");
   if (!known) {
-    text.textContent = "The scorer of this run gives no truthfulness certificate. The methods exact, ca and pca do, and fedmerit audit searches for lies that pay under any method.";
+    text.textContent = "The scorer of this run gives no truthfulness certificate. The methods exact and conditional do, and fedmerit audit searches for lies that pay under any method.";
     document.getElementById("epsilon-figure").hidden = true;
     return;
   }
   const largest = Math.max(...per.flat());
   text.textContent = `In no round could a client have raised its score by more than ${largest.toPrecision(3)} by re-labelling its own signals.`;
   const line = (share, name, index) => ({ x: run.rounds, y: per.map((values) => quantile(values, share)), name, mode: "lines+markers", marker: { size: 4 }, line: { color: series(index), width: 2, dash: dashes[index] }, hovertemplate: `round %{x}: ${name} %{y:.5f}<extra></extra>` });
-  await draw("epsilon-chart", `Certificate epsilon over rounds, at most ${largest.toPrecision(3)}.`, [line(0.5, "median", 0), line(1, "largest", 1)], { xaxis: axis("round"), yaxis: axis("epsilon"), showlegend: true });
+  await draw("epsilon-chart", `Certificate epsilon over rounds, at most ${largest.toPrecision(3)}.`, [line(0.5, "median", 0), line(1, "largest", 1)], { xaxis: rounds(), yaxis: axis("epsilon"), showlegend: true });
 }

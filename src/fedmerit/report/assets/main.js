@@ -50,15 +50,15 @@ function fillTop() {
   const accuracy = run.metrics.find(([name]) => name === "accuracy"), often = clients.filter((client) => standing(client) === 2).length;
   const paid = clients.filter((client) => client.paid !== null), total = sum(paid.map((client) => client.paid));
   const tile = (name, value, note) => {
-    const box = element("div"), number = element("dd", value);
-    if (note) number.append(document.createElement("br"), element("small", note));
-    box.append(element("dt", name), number);
+    const box = element("div");
+    box.append(element("dt", name), element("dd", value));
+    if (note) box.append(element("dd", note, { class: "note" }));
     return box;
   };
   get("tiles").replaceChildren(
     tile("rounds", String(run.rounds.length)),
     tile("clients", String(clients.length)),
-    tile("flagged at least once", String(byFlags.length), often ? `${often} in half of their rounds or more` : ""),
+    tile("flagged at least once", String(byFlags.length), often ? `${often} of them mostly` : ""),
     tile("paid", paid.length ? amount(total) : "–", paid.length ? `to ${paid.filter((client) => client.paid).length} clients` : "no payments recorded"),
     tile("rejected replies", String(run.rejected.length)),
     ...(accuracy ? [tile("accuracy", digits(accuracy[1].at(-1), 3), `best ${digits(Math.max(...accuracy[1].map((value) => value ?? 0)), 3)}`)] : []),

@@ -1,0 +1,1 @@
+"""A federation on handwritten digits in Flower, with contributions by fedmerit."""

@@ -1,0 +1,186 @@
+"""Replies are hostile input: whose they are, and what is wrong with them."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from flwr.app import Message, Metadata, RecordDict
+
+from fedmerit.errors import InvalidInputError, UpdatesError
+from fedmerit.flower.arrays import Layout
+from fedmerit.rounds import Replies
+from fedmerit.types import FloatArray, Rejection
+
+NAME_KEY = "client-name"
+_LONGEST_REASON = 200
+_LONGEST_NAME = 60
+_MOST_EXAMPLES = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came from one node: a message to read, or the reason why there is none."""
+
+    node: int
+    message: Message | None = None
+    reason: str = ""
+
+
+class Asked:
+    """Who was asked in one step of a round. The grid writes the ids when it sends the messages."""
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        # Only the metadata: a message holds on to the whole model.
+        self._sent: list[Metadata] = [message.metadata for message in messages]
+
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes, sorted: rows must not depend on the order in which replies arrive."""
+        return sorted({metadata.dst_node_id for metadata in self._sent})
+
+    def answers(self, replies: Iterable[Message]) -> Iterator[Answer]:
+        """Yield one answer per reply, as they are read, then one per node that sent none."""
+        by_message = {m.message_id: m for m in self._sent if m.message_id}
+        by_node = {metadata.dst_node_id: metadata for metadata in self._sent}
+        seen: set[int] = set()
+        for reply in replies:
+            answer = self._answer(reply, by_message, by_node, seen)
+            if answer.message is None:
+                release(reply)
+            yield answer
+        for node in self.nodes:
+            if node not in seen:
+                yield Answer(node, reason="no reply before the timeout")
+
+    @staticmethod
+    def _answer(
+        reply: Message,
+        by_message: dict[str, Metadata],
+        by_node: dict[int, Metadata],
+        seen: set[int],
+    ) -> Answer:
+        told = reply.metadata
+        # Errors that the SuperLink makes on behalf of a node have the SuperLink as sender, so
+        # the message they answer says whose they are.
+        asked = by_message.get(told.reply_to_message_id)
+        if asked is None and not by_message:
+            asked = by_node.get(told.src_node_id)
+        if asked is None:
+            return Answer(told.src_node_id, reason="the reply is to a message of another round")
+        node = asked.dst_node_id
+        if not reply.has_error() and told.src_node_id != node:
+            return Answer(told.src_node_id, reason=f"the reply is to a message to node {node}")
+        if node in seen:
+            return Answer(node, reason="a second reply in the same round")
+        seen.add(node)
+        if reply.has_error():
+            return Answer(node, reason=_error_text(reply))
+        if told.message_type != asked.message_type:
+            kind = f"{asked.message_type}, got {told.message_type[:40]!r}"
+            return Answer(node, reason=f"the reply must be of type {kind}")
+        return Answer(node, reply)
+
+
+@dataclass(frozen=True)
+class ReadReplies:
+    """A round's replies as rows, without their arrays: those are in the rows and nowhere else."""
+
+    replies: Replies
+    rejected: tuple[Rejection, ...]
+    contents: dict[str, RecordDict]
+    names: dict[str, str]
+
+
+def read_replies(
+    asked: Asked, replies: Iterable[Message], layout: Layout, model: FloatArray, size_key: str
+) -> ReadReplies:
+    """Read replies one by one into rows of updates, and release each as soon as it is read."""
+    rows = {node: row for row, node in enumerate(asked.nodes)}
+    updates = np.empty((len(rows), layout.parameters), dtype=layout.dtype)
+    sizes: dict[int, int | None] = {}
+    rejected: list[Rejection] = []
+    contents: dict[str, RecordDict] = {}
+    names: dict[str, str] = {}
+    for answer in asked.answers(replies):
+        client = str(answer.node)
+        if answer.message is None:
+            rejected.append(Rejection(client, answer.reason))
+            continue
+        content = answer.message.content
+        try:
+            size = claimed_size(content, size_key)
+            records = list(content.array_records.values())
+            if len(records) != 1:
+                raise UpdatesError(f"a reply must have one ArrayRecord, got {len(records)}")
+            layout.read_update(records[0], model, updates[rows[answer.node]])
+        except InvalidInputError as error:
+            rejected.append(Rejection(client, clean(str(error))))
+        else:
+            sizes[answer.node] = int(size) if size.is_integer() else None
+            contents[client] = RecordDict(dict(content.metric_records))
+            if name := _claimed_name(content):
+                names[client] = name
+        release(answer.message)
+    used = sorted(sizes)
+    return ReadReplies(
+        Replies(
+            clients=[str(node) for node in used],
+            updates=_compact(updates, [rows[node] for node in used]),
+            num_examples=[sizes[node] for node in used],
+        ),
+        tuple(rejected),
+        contents,
+        names,
+    )
+
+
+def release(reply: Message) -> None:
+    """Take the content out of a reply: whoever collected the replies still holds the message."""
+    if reply.has_content():
+        reply.content = RecordDict()
+
+
+def claimed_size(content: RecordDict, key: str) -> float:
+    """Return how many examples a reply claims."""
+    records = list(content.metric_records.values())
+    if len(records) != 1:
+        raise InvalidInputError(f"a reply must have one MetricRecord, got {len(records)}")
+    value = records[0].get(key)
+    if value is None:
+        raise InvalidInputError(f"metrics must have {key}, got none")
+    if isinstance(value, list | bool) or not isinstance(value, int | float):
+        raise InvalidInputError(f"{key} must be a number, got {value!r}"[:_LONGEST_REASON])
+    if not math.isfinite(value) or not 0 < value <= _MOST_EXAMPLES:
+        raise InvalidInputError(f"{key} must be positive and at most 2^63 - 1, got {value}")
+    return float(value)
+
+
+def clean(text: str, longest: int = _LONGEST_REASON) -> str:
+    """Return what a client wrote as one short line that can be stored and shown."""
+    line = " ".join(text.encode(errors="replace").decode().split())
+    return "".join(c for c in line[:longest] if c.isprintable())
+
+
+def _error_text(reply: Message) -> str:
+    error = reply.error
+    # A traceback says what happened in its last line.
+    lines = [line for line in (error.reason or "").splitlines() if line.strip()]
+    return clean(f"error {error.code}: {lines[-1] if lines else 'no reason given'}")
+
+
+def _claimed_name(content: RecordDict) -> str:
+    """Return how a client calls itself: a label for people, never its identity."""
+    for record in content.config_records.values():
+        name = record.get(NAME_KEY)
+        if isinstance(name, str):
+            return clean(name, _LONGEST_NAME)
+    return ""
+
+
+def _compact(rows: FloatArray, kept: Sequence[int]) -> FloatArray:
+    """Move the rows in `kept` to the front, in place: a copy would be as large as the round."""
+    for target, source in enumerate(kept):
+        if target != source:
+            rows[target] = rows[source]
+    return rows[: len(kept)]

@@ -1,0 +1,116 @@
+"""Every command says how it is used, with an example that works."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fedmerit.cli.app import app
+from fedmerit.cli.options import completed_from
+from fedmerit.experiments.benchmark import null
+from tests.ledger.builders import make_ledger
+from tests.rounds import public_round
+
+
+def commands(command: click.Command, name: str = "fedmerit") -> dict[str, click.Command]:
+    """All commands that do something, by what one types."""
+    children = getattr(command, "commands", {})
+    found = {} if children else {name: command}
+    for child in children.values():
+        found |= commands(child, f"{name} {child.name}")
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(app))
+
+
+def examples(command: click.Command) -> list[str]:
+    return re.findall(r"Example: (fedmerit .*)", re.sub(r"\\\n\s+", "", command.help or ""))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    """A folder with the files that the examples speak of."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDMERIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(null, "QUICK_NULL_ROUNDS", 4)
+    made = public_round()
+    np.savez("updates.npz", **{f"client {i}": row for i, row in enumerate(made.honest)})
+    np.savez("last_update.npz", public=made.last_update)
+    make_ledger(tmp_path / "run.ledger")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_an_example_that_runs(name):
+    found = examples(COMMANDS[name])
+    assert found, f"{name} --help has no line 'Example: {name} ...'"
+    for example in found:
+        assert example.startswith(name)
+        result = CliRunner().invoke(app, shlex.split(example)[1:])
+        assert result.exit_code == 0, (example, result.output, result.exception)
+        assert result.stdout
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_is_explained_and_means_one_thing(name):
+    meaning = {"--json": "Print JSON instead of tables.", "--out": None, "--seed": None}
+    for option in COMMANDS[name].params:
+        if isinstance(option, click.Option) and option.name != "help":
+            assert option.help, f"{name} {option.opts[0]} has no help"
+            if meaning.get(option.opts[0]):
+                assert option.help == meaning[option.opts[0]]
+    names = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+    assert not names & {"--output", "--outfile", "--rng", "--random-seed"}
+
+
+def test_misspelt_commands_and_options_are_met_with_the_nearest():
+    text = CliRunner().invoke(app, ["scor", "x"]).output
+    assert "score" in text
+    text = CliRunner().invoke(app, ["score", "x", "--metod", "merit"]).output
+    assert "--method" in text
+
+
+def test_shells_complete_names():
+    assert completed_from(["merit", "median", "exact"])("me") == ["median", "merit"]
+    complete = {
+        "_FEDMERIT_COMPLETE": "complete_bash",
+        "COMP_WORDS": "fedmerit sc",
+        "COMP_CWORD": "1",
+    }
+    result = CliRunner().invoke(app, [], env=complete, prog_name="fedmerit")
+    assert result.output.split() == ["score"]
+
+
+def run(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    code = "from fedmerit.cli import main; main()"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.mark.usefixtures("folder")
+def test_exit_codes_are_for_scripts():
+    assert run("ledger", "verify", "run.ledger").returncode == 0
+    bad = run("score", "updates.npz", "--method", "merits")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert "did you mean 'merit'?" in bad.stderr
+    assert "Traceback" not in bad.stderr
+    content = Path("run.ledger").read_bytes()
+    Path("run.ledger").write_bytes(content.replace(b"no agreement", b"no agreemenT"))
+    assert run("ledger", "verify", "run.ledger").returncode == 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_pipe_gets_plain_text():
+    text = run("ledger", "show", "run.ledger").stdout
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert all(line == line.rstrip() for line in text.splitlines())

@@ -1,0 +1,33 @@
+"""The example app in Flower's own simulation engine, with Ray."""
+
+from fedmerit.flower.demo import follow
+from fedmerit.flower.deployment import Deployment, example_app
+from fedmerit.ledger import Ledger
+
+NODES, ROUNDS = 6, 3
+
+
+def test_the_example_app_runs_in_a_simulation_with_ray(tmp_path):
+    ledger = tmp_path / "run.ledger"
+    settings = {
+        "dataset": "digits",
+        "num-server-rounds": ROUNDS,
+        "min-nodes": NODES,
+        "ledger": str(ledger),
+        "behaviours": "2=stale, 4=nan",
+    }
+    with Deployment(tmp_path / "federation", simulation=True) as deployment:
+        federation = {"num-supernodes": NODES, "client-resources-num-cpus": 1}
+        run = deployment.submit(example_app(), settings, federation)
+        records = list(follow(deployment, run, ledger, ROUNDS, seconds=300))
+    with Ledger.open(ledger, read_only=True) as opened:
+        assert opened.verify().ok
+    last = records[-1]
+    assert [refusal.reason for refusal in last.rejected] == [
+        "layers.0.weight must be finite, got nan at 0"
+    ]
+    flagged = [client for client in last.clients if client.flagged]
+    assert [client.weight for client in flagged] == [0.0]
+    assert "explained by public information" in flagged[0].reason
+    assert len(last.clients) == NODES - 1
+    assert last.metrics["accuracy"] > 0.8
