@@ -1,6 +1,7 @@
 """One row of the matrix: a fault, where it comes in, what must happen, and what did."""
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -67,7 +68,9 @@ def survived(kind: str, entry: str, name: str, expected: str, provoke: Callable[
 def judge(fault: Fault) -> Outcome:
     """Provoke a fault and judge what happens."""
     try:
-        seen = fault.provoke()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # arithmetic that went wrong unnoticed
+            seen = fault.provoke()
     except NotHereError as error:
         return Outcome(fault, str(error), "not run")
     except FedMeritError as error:

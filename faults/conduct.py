@@ -18,19 +18,20 @@ from fedmerit.types import RoundRecord
 CONFIG = FederationConfig(
     users=12,
     per_round=10,
-    rounds=4,
+    rounds=10,
     model=ModelChoice(hidden=16, dropout=0.0),
     training=LocalTraining(epochs=2, learning_rate=0.05),
 )
 # Whoever did not work must not be weighed like those who did; these did, or only lied about size.
 WORKERS = {"honest", "inflated-size", "noise", "boost", "copies", "label-flip", "lazy"}
-_LEAST_ACCURACY = 0.5
+# Of the accuracy that is reached if the same clients send zeros.
+_LEAST_SHARE = 0.8
 
 
 def faults() -> Iterator[Fault]:
     """Yield the rows."""
     for name in sorted(BEHAVIOURS):
-        expected = "model finite and learning, no honest client rejected" + (
+        expected = "model finite, 80 % of the accuracy without them" + (
             "" if name in WORKERS else ", weighed below the honest"
         )
         yield survived(
@@ -68,15 +69,21 @@ def _run(config: FederationConfig) -> tuple[np.ndarray, list[RoundRecord]]:
 def _behaved(name: str) -> str:
     _, records = _run(replace(CONFIG, behaviours=Assignment.parse(f"25% {name}")))
     accuracy = records[-1].metrics["accuracy"]
-    assert accuracy > _LEAST_ACCURACY, f"accuracy {accuracy:.2f}"
-    rejected = sum(len(record.rejected) for record in records)
     used = [client for record in records[1:] for client in record.clients]
     honest = [c.weight for c in used if c.behaviour == "honest"]
     others = [c.weight for c in used if c.behaviour != "honest"]
     ratio = np.mean(others) / np.mean(honest) if others and honest else np.nan
     if name not in WORKERS and others:
         assert ratio < 1, f"weighed {ratio:.2f} of the honest"
-    return f"accuracy {accuracy:.2f}, weight {ratio:.2f} of the honest, {rejected} rejected"
+    seen = f"accuracy {accuracy:.2f}, {_without():.2f} without them, weight {ratio:.2f}"
+    assert accuracy >= _LEAST_SHARE * _without(), seen
+    return f"{seen} of the honest"
+
+
+@cache
+def _without() -> float:
+    _, records = _run(replace(CONFIG, behaviours=Assignment.parse("25% zero")))
+    return records[-1].metrics["accuracy"]
 
 
 def _everybody(name: str) -> str:

@@ -20,6 +20,8 @@ from fedmerit.incentive.audit import (
     audit_updates,
 )
 from fedmerit.quantisers import QuantileBins, to_signals
+from fedmerit.reading.arrays import read_arrays
+from fedmerit.reading.budget import Budget
 from fedmerit.rng import stream
 from fedmerit.types import FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_matrix, check_round, check_signals
