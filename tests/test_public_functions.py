@@ -24,8 +24,7 @@ any_number = st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=3
 def result_or_error(call, *arguments, **settings):
     try:
         return call(*arguments, **settings)
-    except FedMeritError as error:
-        assert str(error)
+    except FedMeritError:
         return None
 
 
