@@ -2,12 +2,13 @@
 # make bench - speed, as ratios inside one run                  make clean - remove what these made
 # make faults - provoke every fault of docs/results/faults.md   make fuzz  - random bytes for every parser
 # make package - build the wheel, install it alone, use it
+# make docs  - build the documentation into site/
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
 
-.PHONY: setup browser test lint unit unit-nojit demo bench faults fuzz package clean
+.PHONY: setup browser test lint unit unit-nojit demo bench docs faults fuzz package clean
 
 setup: $(VENV)/.ready
 
@@ -60,7 +61,10 @@ package:
 	  "$$(ls build/package/wheels/*.whl)[flower]"
 	cd build && package/bin/python ../tests/packaged.py flower
 
+# The tests build the site as well, so a broken link or a missing page stops `make test`.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf build
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -195,12 +195,12 @@ class Contributions:
         """Say in one or two sentences where the score of `client` comes from."""
         row = self.pairwise[client]
         peers = np.flatnonzero(~np.isnan(row))
-        text = f"client {client}: score {self.scores[client]:.4f}"
+        text = f"client {client}: score {self.scores[client]:z.4f}"
         if peers.size:
             best, worst = peers[np.argmax(row[peers])], peers[np.argmin(row[peers])]
             text += (
-                f" over {peers.size} peers (best {row[best]:.4f} with client {best}, "
-                f"worst {row[worst]:.4f} with client {worst})"
+                f" over {peers.size} peers (best {row[best]:z.4f} with client {best}, "
+                f"worst {row[worst]:z.4f} with client {worst})"
             )
             if not np.isnan(self.agreement[client, peers]).any():
                 text += (

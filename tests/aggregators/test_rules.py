@@ -224,6 +224,12 @@ def test_empty_reports_do_not_set_the_norm(rng):
     assert (fedmerit.aggregate(np.zeros((3, 4)), norm_bound=2.0) == 0).all()
 
 
+def test_an_empty_report_beside_a_long_one_is_left_as_it_is():
+    """Without a warning of an overflow, which the tests turn into an error."""
+    updates = [[0.0], [10.0], [10.0], [1000.0]]
+    assert fedmerit.aggregate(updates, norm_bound=2.0).tolist() == [10.0]
+
+
 @pytest.mark.parametrize("bound", [0, -1, float("nan")])
 def test_bad_norm_bound_is_refused(bound):
     with pytest.raises(SettingError, match="norm_bound must be"):

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedmerit.kernels import bits
+from fedmerit.kernels.layout import halve_strata
 from tests import naive
 from tests.strategies import seeds
 
@@ -35,11 +36,16 @@ def test_half_equals_its_twin_and_is_balanced(seed, length):
     assert [int(bits.bit_at(words, p)) for p in range(length)] == expected
     assert (sum(expected), used) == (length // 2, stream.used)
 
-    order = np.empty(length, dtype=np.int64)
-    bits.order_by_half(words, order)
-    inside = [p for p in range(length) if expected[p]]
-    outside = [p for p in range(length) if not expected[p]]
-    assert order.tolist() == inside + outside
+    cut = length // 3
+    order, halves = np.empty(length, dtype=np.int64), np.empty(5, dtype=np.int64)
+    halve_strata(words, np.array([0, cut, length]), order, halves)
+    groups = [
+        [p for p in range(*stratum) if expected[p] == bit]
+        for stratum in ((0, cut), (cut, length))
+        for bit in (1, 0)
+    ]
+    assert order.tolist() == [p for group in groups for p in group]
+    assert np.diff(halves).tolist() == [len(group) for group in groups]
 
 
 def test_every_half_of_four_is_equally_likely():

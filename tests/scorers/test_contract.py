@@ -109,6 +109,12 @@ def test_explains_itself(method):
     assert ("peers" in text) == (method != "norm")  # a norm is nobody else's business
 
 
+def test_explanations_have_no_minus_zero():
+    pairwise = np.array([[np.nan, -1e-9], [-1e-9, np.nan]])
+    result = fedmerit.Contributions.of("example", np.array([-1e-9, 0.5]), pairwise=pairwise)
+    assert "-0.0" not in result.explain(0)
+
+
 @pytest.mark.parametrize("method", ["exact", "pca"])
 def test_each_client_has_as_many_peers_as_asked(method):
     result = fedmerit.score(example_round(clients=6), method=method, peers=2, rng=0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fedmerit
 from fedmerit import CorrelatedAgreement, CpSGD, ExactPCA, PublishedPCA, RoundInputs, Signals
-from fedmerit.scorers.pairs import random_halves
+from fedmerit.scorers.pairs import halves_of_strata
 from tests import naive
 from tests.conftest import JIT_OFF, example_round
 from tests.strategies import seeds, signal_matrices
@@ -24,7 +24,7 @@ def test_exact_scores_equal_the_twin_for_every_pair(matrix, seed):
     values, levels = matrix
     k, d = values.shape
     result = ExactPCA().score(inputs(values, levels), np.random.default_rng(seed))
-    order = random_halves(d, np.random.default_rng(seed))
+    order, _ = halves_of_strata(np.array([0, d]), np.random.default_rng(seed))
     first, second = order[: d // 2].tolist(), order[d // 2 :].tolist()
     for i in range(k):
         for j in range(k):
@@ -87,7 +87,7 @@ def test_identical_clients_score_the_maximum(levels, copies, seed):
     d = len(signal)
     values = np.stack([signal, signal])
     result = ExactPCA().score(inputs(values, levels), np.random.default_rng(seed))
-    order = random_halves(d, np.random.default_rng(seed))
+    order, _ = halves_of_strata(np.array([0, d]), np.random.default_rng(seed))
     expected = 0.0
     for half in (order[: d // 2], order[d // 2 :]):
         table = np.array(naive.delta(signal, signal, half, levels), dtype=float)

@@ -135,7 +135,7 @@ def test_the_kernel_gives_the_same_bits_for_any_number_of_threads(monkeypatch):
     network = network_of("mlp", dropout=0.5)
     start, training = network.flatten(), LocalTraining(epochs=2)
     many = train_together(network, start, jobs_of(SIZES), training, 0.05)
-    monkeypatch.setattr(perceptron, "_cores", lambda: 1)
+    monkeypatch.setattr(perceptron, "cores", lambda: 1)
     one = train_together(network, start, jobs_of(SIZES), training, 0.05)
     alone = train_together(network, start, jobs_of(SIZES)[2:3], training, 0.05)
     np.testing.assert_array_equal(many, one)

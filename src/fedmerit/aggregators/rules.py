@@ -140,7 +140,7 @@ def bound_norms(
     limit = bound * float(np.median(norms[counted]))
     if norms.max() <= limit:
         return updates
-    scales = np.minimum(1.0, limit / np.maximum(norms, np.finfo(np.float64).tiny))
+    scales = limit / np.maximum(norms, limit)
     bounded: FloatArray = updates * scales[:, None].astype(updates.dtype)
     return bounded
 

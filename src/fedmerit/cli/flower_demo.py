@@ -10,8 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from fedmerit.cli.data import check_extra
+from fedmerit.cli.options import Json, Seed
 from fedmerit.cli.output import console, print_json, print_table, progress
+from fedmerit.cli.report import print_page
 from fedmerit.errors import SettingError
+from fedmerit.report import open_source, write_report
 from fedmerit.types import RoundRecord
 
 _SECONDS_PER_ROUND = 180.0
@@ -20,7 +23,7 @@ _EXIT_TERMINATED = 143
 
 def flower_demo(
     nodes: Annotated[int, typer.Option(help="SuperNodes.", min=3)] = 6,
-    rounds: Annotated[int, typer.Option(min=1)] = 4,
+    rounds: Annotated[int, typer.Option(help="Rounds of training.", min=1)] = 4,
     behaviours: Annotated[
         str,
         typer.Option(
@@ -29,18 +32,23 @@ def flower_demo(
         ),
     ] = "2=stale",
     dataset: Annotated[str, typer.Option(help="digits needs nothing fetched.")] = "digits",
-    seed: Annotated[int, typer.Option(help="Seed of data and training.", min=0)] = 0,
+    seed: Seed = 0,
     ledger: Annotated[
         Path, typer.Option(help="Where every round is recorded; must not be there yet.")
     ] = Path("runs/flower-demo.ledger"),
     logs: Annotated[
         Path | None, typer.Option(help="Keep the processes' logs in this new folder.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The report page.")] = Path(
+        "runs/flower-demo.html"
+    ),
+    as_json: Json = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on 127.0.0.1, run the example app, stop all of it again.
 
-    Example: fedmerit flower-demo --behaviours "1=stale, 3=nan"
+    Every round goes to a ledger; a report page about the run is written at the end.
+
+    Example: fedmerit flower-demo --nodes 4 --rounds 2 --behaviours 1=stale
     """
     check_extra()
     from fedmerit.flower.demo import follow
@@ -77,7 +85,8 @@ def flower_demo(
                 if not as_json:
                     bar.console.print(f"round {record.round}: {_status(record)}")
             bar.update(task, description="processes", status="stop")
-    _print(records, ledger, as_json=as_json)
+    write_report(open_source(ledger, None), out)
+    _print(records, ledger, out, as_json=as_json)
 
 
 def _parse(text: str, nodes: int) -> dict[int, str]:
@@ -98,7 +107,7 @@ def _status(record: RoundRecord) -> str:
     return f"accuracy {accuracy:.4f}, flagged {flagged}, rejected {len(record.rejected)}"
 
 
-def _print(records: list[RoundRecord], ledger: Path, *, as_json: bool) -> None:
+def _print(records: list[RoundRecord], ledger: Path, page: Path, *, as_json: bool) -> None:
     rows: dict[str, dict[str, Any]] = {}
 
     def row(client: str) -> dict[str, Any]:
@@ -121,7 +130,8 @@ def _print(records: list[RoundRecord], ledger: Path, *, as_json: bool) -> None:
     if as_json:
         accuracy = [record.metrics.get("accuracy", math.nan) for record in records]
         clients = [{"client": client, **found} for client, found in rows.items()]
-        print_json({"ledger": str(ledger), "accuracy": accuracy, "clients": clients})
+        files = {"ledger": str(ledger), "report": str(page)}
+        print_json({**files, "accuracy": accuracy, "clients": clients})
         return
     print_table(
         "Who contributed what, by node id",
@@ -129,4 +139,4 @@ def _print(records: list[RoundRecord], ledger: Path, *, as_json: bool) -> None:
         [(client, *found.values()) for client, found in rows.items()],
     )
     console.print(f"ledger: {ledger}", soft_wrap=True)
-    console.print(f"next:   fedmerit report {ledger} -o report.html", soft_wrap=True)
+    print_page(page)

@@ -85,17 +85,3 @@ def fill_balanced_half(seed: np.uint64, length: int, words: NDArray[np.uint64]) 
             words[position >> 6] ^= _ONE << np.uint64(position & 63)
             ones += 1 - 2 * surplus
     return used
-
-
-@njit(cache=True)
-def order_by_half(words: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
-    """Write positions into `order`: those whose bit is set first, each part in rising order."""
-    length = order.shape[0]
-    first, second = 0, length // 2
-    for position in range(length):
-        if bit_at(words, position):
-            order[first] = position
-            first += 1
-        else:
-            order[second] = position
-            second += 1

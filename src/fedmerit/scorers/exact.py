@@ -13,8 +13,8 @@ from fedmerit.quantisers import QuantileBins, to_signals
 from fedmerit.scorers.agreement import score_groups
 from fedmerit.scorers.pairs import (
     check_enough_parameters,
+    halves_of_strata,
     plan_comparisons,
-    random_halves,
 )
 from fedmerit.types import Contributions, Quantiser, RoundInputs
 
@@ -43,8 +43,7 @@ class ExactPCA:
         signals = to_signals(inputs.updates, self.quantiser, rng)
         check_enough_parameters(signals)
         ordered = plan_comparisons(inputs.clients, self.peers, rng)
-        order = random_halves(inputs.parameters, rng)
-        starts = np.array([0, inputs.parameters // 2, inputs.parameters], dtype=np.int64)
+        order, starts = halves_of_strata(np.array([0, inputs.parameters]), rng)
         pairs = score_groups(signals, order, starts, ordered)
         return Contributions.of(
             "exact",

@@ -7,7 +7,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.kernels.bits import fill_balanced_half, order_by_half
+from fedmerit.kernels.bits import fill_balanced_half
 from fedmerit.kernels.counts import (
     MAX_PLANE_LEVELS,
     TILE,
@@ -79,27 +79,20 @@ def _all_pairs(clients: int) -> NDArray[np.int64]:
     return np.column_stack((rows, columns)).astype(np.int64)
 
 
-def random_halves(parameters: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the parameters ordered so that the first ``parameters // 2`` are a random half."""
-    order = np.empty(parameters, dtype=np.int64)
-    order_by_half(_half(parameters, rng), order)
-    return order
-
-
 def halves_of_strata(
     starts: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return an order that lists two random halves of each stratum, and where each half starts."""
+    """Return an order that lists two random halves of each stratum, and where each half starts.
+
+    Stratum s holds the parameters ``starts[s]:starts[s + 1]``. Over all strata exactly half of the
+    parameters are drawn, so a single stratum is halved to within one.
+    """
     parameters = int(starts[-1])
-    order, halves = np.empty(parameters, np.int64), np.empty(2 * len(starts) - 1, np.int64)
-    halve_strata(_half(parameters, rng), starts, order, halves)
-    return order, halves
-
-
-def _half(parameters: int, rng: np.random.Generator) -> NDArray[np.uint64]:
     words = np.empty((parameters + 63) // 64, dtype=np.uint64)
     fill_balanced_half(seeds(rng, 1)[0], parameters, words)
-    return words
+    order, halves = np.empty(parameters, np.int64), np.empty(2 * len(starts) - 1, np.int64)
+    halve_strata(words, starts, order, halves)
+    return order, halves
 
 
 def joint_counts(
