@@ -90,9 +90,16 @@ def check_matrix(
 
 
 def check_finite(
-    matrix: FloatArray, *, name: str, positions: NDArray[np.int64] | None = None
+    matrix: FloatArray,
+    *,
+    name: str,
+    positions: NDArray[np.int64] | None = None,
+    first: int = 0,
 ) -> None:
-    """Check that all values are finite; `positions` says which parameters the columns are."""
+    """Check that all values are finite.
+
+    `positions` says which parameters the columns are, and `first` which client the first row is.
+    """
     for row in range(matrix.shape[0]):
         # A sum is faster than a look at each value, and finite only if they are; it may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -104,7 +111,7 @@ def check_finite(
             parameter = where if positions is None else int(positions[where])
             raise UpdatesError(
                 f"{name} must be finite, got {matrix[row, where]} "
-                f"at client {row}, parameter {parameter}"
+                f"at client {first + row}, parameter {parameter}"
             )
 
 
