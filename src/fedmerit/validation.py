@@ -242,9 +242,7 @@ def _refuse_first(
     if not fine.all():
         where = int(np.argmin(fine))
         parameter = where if positions is None else int(positions[where])
-        raise UpdatesError(
-            f"{rule}, got {values[where]} at client {client}, parameter {parameter}"
-        )
+        raise UpdatesError(f"{rule}, got {values[where]} at client {client}, parameter {parameter}")
 
 
 def _nearest_float(dtype: np.dtype[np.generic]) -> type[np.floating]:
