@@ -2,7 +2,6 @@
 
 import ast
 import doctest
-import importlib
 import os
 import pkgutil
 import re
