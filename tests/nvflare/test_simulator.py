@@ -23,7 +23,7 @@ def write_job(folder, ledger):
     page = (HERE.parent.parent / "docs" / "nvflare.md").read_text(encoding="utf-8")
     server = json.loads(re.search(r"^```json\n(.*?)^```", page, re.M | re.S)[1])
     (workflow,) = server["workflows"]
-    workflow["args"] |= {"num_rounds": ROUNDS, "wait_time_after_min_received": 0}
+    workflow["args"]["num_rounds"] = ROUNDS
     for component in server["components"]:
         if component["id"] == "aggregator":
             component["args"] |= {"ledger": str(ledger), "seed": 1}
