@@ -6,10 +6,27 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the report: its lines, and its ratios by name. Of all ratios, less is better."""
+
+    lines: Sequence[str]
+    ratios: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a statement takes in a fresh process."""
+
+    seconds: float
+    extra_bytes: int
 
 
 def medians(functions: Mapping[str, Callable[[], object]], repeats: int = 9) -> dict[str, float]:
@@ -27,7 +44,13 @@ def medians(functions: Mapping[str, Callable[[], object]], repeats: int = 9) -> 
 
 def peak_extra_bytes(setup: str, statement: str) -> int:
     """Return by how much `statement` raises the peak memory of a fresh process after `setup`."""
+    return cost(setup, statement, repeats=0).extra_bytes
+
+
+def cost(setup: str, statement: str, repeats: int = 3) -> Cost:
+    """Run `statement` in a fresh process after `setup`: its extra memory, then its median time."""
     code = f"""
+import statistics, time
 from pathlib import Path
 def status(key):
     line = next(l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith(key))
@@ -35,15 +58,29 @@ def status(key):
 {setup}
 Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
 before = status("VmRSS")
+begin = time.perf_counter()
 {statement}
-print("extra", status("VmHWM") - before)
+seconds = [time.perf_counter() - begin]
+extra = status("VmHWM") - before
+for _ in range({repeats}):
+    begin = time.perf_counter()
+    {statement}
+    seconds.append(time.perf_counter() - begin)
+print("cost", extra, statistics.median(seconds[-{repeats}:]))
 """
     output = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
     ).stdout
-    found = re.search(r"^extra (\d+)$", output, re.M)
+    found = re.search(r"^cost (\d+) (\S+)$", output, re.M)
     assert found is not None, output
-    return int(found.group(1))
+    return Cost(float(found.group(2)), int(found.group(1)))
+
+
+def available_bytes() -> int:
+    """Return how much memory could be taken now."""
+    found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    assert found is not None
+    return int(found.group(1)) * 1024
 
 
 def machine() -> str:

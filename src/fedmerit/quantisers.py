@@ -60,11 +60,7 @@ class QuantileBins:
 
     def quantise(self, updates: FloatArray, rng: np.random.Generator) -> Signals:  # noqa: ARG002
         """Quantise checked (k, d) updates; draws nothing."""
-        word = np.uint32 if updates.dtype == np.float32 else np.uint64
-        sign = word(1 << (8 * updates.itemsize - 1))
-        signals = np.empty(updates.shape, dtype=np.uint8)
-        bin_by_rank(updates.view(word), sign, self.levels, signals)
-        return Signals(signals, self.levels)
+        return Signals(bins_of_equal_counts(updates, self.levels), self.levels)
 
 
 @dataclass(frozen=True)
@@ -148,6 +144,15 @@ class CpSGD:
         n, p = self.binomial_trials, self.probability
         mass = [comb(n, r) * p**r * (1 - p) ** (n - r) for r in range(n)]
         return np.cumsum(np.asarray(mass, dtype=np.float64))
+
+
+def bins_of_equal_counts(rows: FloatArray, bins: int) -> NDArray[np.unsignedinteger]:
+    """Return the bin of each value among the values of its row; equal values share one."""
+    word = np.uint32 if rows.dtype == np.float32 else np.uint64
+    sign = word(1 << (8 * rows.itemsize - 1))
+    result = np.empty(rows.shape, dtype=np.min_scalar_type(bins - 1))
+    bin_by_rank(rows.view(word), sign, bins, result)
+    return result
 
 
 QUANTISERS: dict[str, type[QuantileBins] | type[UniformBins] | type[CpSGD]] = {

@@ -92,19 +92,26 @@ def check_matrix(
 
 
 def check_finite(
-    matrix: FloatArray, *, name: str, positions: NDArray[np.int64] | None = None
+    matrix: FloatArray,
+    *,
+    name: str,
+    positions: NDArray[np.int64] | None = None,
+    first: int = 0,
 ) -> None:
-    """Check that all values are finite; `positions` says which parameters the columns are."""
+    """Check that all values are finite.
+
+    `positions` says which parameters the columns are, and `first` which client the first row is.
+    """
     for row in range(matrix.shape[0]):
         # A sum is faster than a look at each value, and finite only if they are; it may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(matrix[row].sum()):
                 fine = np.isfinite(matrix[row])
-                _refuse_first(matrix, row, fine, f"{name} must be finite", positions)
+                _refuse_first(matrix[row], first + row, fine, f"{name} must be finite", positions)
         if matrix.dtype == np.float64:
             fine = np.abs(matrix[row]) <= MAX_SIZE
             rule = f"{name} must be at most {MAX_SIZE:g} in size"
-            _refuse_first(matrix, row, fine, rule, positions)
+            _refuse_first(matrix[row], first + row, fine, rule, positions)
 
 
 def check_signals(signals: Signals, *, min_clients: int = 1, min_parameters: int = 1) -> Signals:
@@ -226,8 +233,8 @@ def _check_shape(
 
 
 def _refuse_first(
-    matrix: FloatArray,
-    row: int,
+    values: FloatArray,
+    client: int,
     fine: NDArray[np.bool_],
     rule: str,
     positions: NDArray[np.integer] | None,
@@ -235,9 +242,7 @@ def _refuse_first(
     if not fine.all():
         where = int(np.argmin(fine))
         parameter = where if positions is None else int(positions[where])
-        raise UpdatesError(
-            f"{rule}, got {matrix[row, where]} at client {row}, parameter {parameter}"
-        )
+        raise UpdatesError(f"{rule}, got {values[where]} at client {client}, parameter {parameter}")
 
 
 def _nearest_float(dtype: np.dtype[np.generic]) -> type[np.floating]:

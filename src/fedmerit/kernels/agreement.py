@@ -20,57 +20,56 @@ def score_pairs(counts: NDArray[np.int32], results: NDArray[np.float64]) -> None
     difference); VARIANCE of the score if the two clients were independent; CERTIFICATE, the most
     that re-labelling its own signals could have added for either client.
     """
+    levels = counts.shape[2]
     for pair in prange(counts.shape[0]):
-        total = counts[pair].sum()
-        agreement, chance, variance, certificate = 0.0, 0.0, 0.0, 0.0
+        # Made once a pair: small tables are scored in less time than an array is made.
+        rows, columns = np.empty((2, levels), np.int64), np.empty((2, levels), np.int64)
+        signs = np.empty((2, levels, levels), np.bool_)
+        means = np.empty((3, levels))
+        total, agreement, chance, variance, certificate = 0, 0.0, 0.0, 0.0, 0.0
         for stratum in range(counts.shape[1] // 2):
+            for side in range(2):
+                half = counts[pair, 2 * stratum + side]
+                size = _fill_marginals(half, rows[side], columns[side])
+                _fill_signs(half, size, rows[side], columns[side], signs[side])
             deviation = 0.0
             for side in range(2):
-                own = counts[pair, 2 * stratum + side]
-                size = own.sum()
+                size = rows[side].sum()
+                total += size
                 if size < 2:
                     continue
-                signs = positive_delta(counts[pair, 2 * stratum + 1 - side])
-                same, apart, spread, gain = score_half(own, size, signs)
+                same, apart, spread, gain = _score_half(
+                    counts[pair, 2 * stratum + side],
+                    size,
+                    rows[side],
+                    columns[side],
+                    signs[1 - side],
+                    means,
+                )
                 # Algorithm 2 averages over bonus parameters, so a half counts by its size.
-                share = size / total
-                agreement += share * same
-                chance += share * apart
-                certificate += share * gain
+                agreement += size * same
+                chance += size * apart
+                certificate += size * gain
                 # The scores of two halves are positively correlated even for independent clients
                 # (each is high when the halves happen to agree). Adding their deviations bounds
                 # the deviation of the sum whatever the correlation is.
-                deviation += share * np.sqrt(spread)
+                deviation += size * np.sqrt(spread)
             variance += deviation * deviation
-        results[pair, AGREEMENT] = agreement
-        results[pair, CHANCE] = chance
-        results[pair, VARIANCE] = variance
-        results[pair, CERTIFICATE] = certificate
+        results[pair, AGREEMENT] = agreement / total
+        results[pair, CHANCE] = chance / total
+        results[pair, VARIANCE] = variance / total / total
+        results[pair, CERTIFICATE] = certificate / total
 
 
 @njit(cache=True)
 def positive_delta(counts: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Sign of Delta, in whole numbers: T(a,b) > T(a) T(b) exactly when n c(a,b) > c(a) c(b)."""
     levels = counts.shape[0]
-    rows, columns = _marginals(counts)
-    size = rows.sum()
-    signs = np.zeros((levels, levels), dtype=np.bool_)
-    for a in range(levels):
-        for b in range(levels):
-            signs[a, b] = size * np.int64(counts[a, b]) > rows[a] * columns[b]
+    rows, columns = np.empty(levels, np.int64), np.empty(levels, np.int64)
+    signs = np.empty((levels, levels), dtype=np.bool_)
+    size = _fill_marginals(counts, rows, columns)
+    _fill_signs(counts, size, rows, columns, signs)
     return signs
-
-
-@njit(cache=True)
-def _marginals(counts: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    levels = counts.shape[0]
-    rows = np.zeros(levels, dtype=np.int64)
-    columns = np.zeros(levels, dtype=np.int64)
-    for a in range(levels):
-        for b in range(levels):
-            rows[a] += counts[a, b]
-            columns[b] += counts[a, b]
-    return rows, columns
 
 
 @njit(cache=True)
@@ -79,20 +78,70 @@ def score_half(
 ) -> tuple[float, float, float, float]:
     """Score one half with given signs: agreement, chance, null variance, certificate."""
     levels = counts.shape[0]
-    rows, columns = _marginals(counts)
-    hits, expected_hits, positive = 0, 0, 0.0
-    row_mean = np.zeros(levels)
-    column_mean = np.zeros(levels)
+    rows, columns = np.empty(levels, np.int64), np.empty(levels, np.int64)
+    _fill_marginals(counts, rows, columns)
+    return _score_half(counts, size, rows, columns, signs, np.empty((3, levels)))
+
+
+@njit(cache=True)
+def _fill_marginals(
+    counts: NDArray[np.integer], rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> np.int64:
+    levels = counts.shape[0]
+    columns[:] = 0
+    size = np.int64(0)
     for a in range(levels):
+        line, total = counts[a], np.int64(0)
         for b in range(levels):
-            surplus = size * np.int64(counts[a, b]) - rows[a] * columns[b]
-            if surplus > 0:
-                positive += surplus
-            if signs[a, b]:
-                hits += counts[a, b]
-                expected_hits += rows[a] * columns[b]
-                row_mean[a] += columns[b] / size
-                column_mean[b] += rows[a] / size
+            total += np.int64(line[b])
+            columns[b] += line[b]
+        rows[a] = total
+        size += total
+    return size
+
+
+@njit(cache=True)
+def _fill_signs(
+    counts: NDArray[np.integer],
+    size: np.int64,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    signs: NDArray[np.bool_],
+) -> None:
+    for a in range(counts.shape[0]):
+        line, row, into = counts[a], rows[a], signs[a]
+        for b in range(counts.shape[0]):
+            into[b] = size * np.int64(line[b]) > row * columns[b]
+
+
+@njit(cache=True)
+def _score_half(
+    counts: NDArray[np.int32],
+    size: int,
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    signs: NDArray[np.bool_],
+    means: NDArray[np.float64],
+) -> tuple[float, float, float, float]:
+    """Score a half whose marginals are known; `means`, (3, levels), is room to work in."""
+    levels = counts.shape[0]
+    row_mean, column_mean, squares = means[0], means[1], means[2]
+    column_mean[:] = 0.0
+    squares[:] = 0.0
+    # Sums of whole numbers, here also those in floats: exact in any order.
+    hits, expected_hits, positive = np.int64(0), np.int64(0), np.int64(0)
+    for a in range(levels):
+        line, row, sign = counts[a], rows[a], signs[a]
+        hit, expected = np.int64(0), np.int64(0)
+        for b in range(levels):
+            cell = np.int64(line[b])
+            positive += max(size * cell - row * columns[b], 0)
+            hit += cell if sign[b] else 0
+            expected += columns[b] if sign[b] else 0
+            column_mean[b] += row if sign[b] else 0.0
+        hits += hit
+        expected_hits += row * expected
+        row_mean[a] = expected / size
     agreement = hits / size
     # Two different parameters, q != q': all n^2 combinations less the n that coincide.
     chance = (expected_hits - hits) / (size * (size - 1.0))
@@ -100,10 +149,15 @@ def score_half(
 
     # Permutation variance of a mean of S(s_i[p], s_j[p]): the doubly centred S, squared.
     overall = expected_hits / (size * np.float64(size))
-    spread = 0.0
+    for b in range(levels):
+        column_mean[b] /= size
     for a in range(levels):
+        shift, row, sign = overall - row_mean[a], rows[a], signs[a]
         for b in range(levels):
-            centred = (1.0 if signs[a, b] else 0.0) - row_mean[a] - column_mean[b] + overall
-            spread += rows[a] * columns[b] * centred * centred
+            centred = (1.0 if sign[b] else 0.0) - column_mean[b] + shift
+            squares[b] += row * (centred * centred)
+    spread = 0.0
+    for b in range(levels):
+        spread += columns[b] * squares[b]
     variance = spread / (size - 1.0) ** 3
     return agreement, chance, variance, certificate

@@ -8,7 +8,8 @@ tile of all clients' signals is in cache, every pair is counted. Two ways to cou
 - many levels: a plain histogram of level pairs.
 
 Tiles are dealt out to `counts.shape[0]` workers, each with counters of its own: a single parallel
-region, in which no thread waits for another. The caller adds the workers' counters up.
+region, in which no thread waits for another. The caller adds the workers' counters up. (Histograms
+are too large for that; see there.)
 """
 
 import numpy as np
@@ -19,6 +20,7 @@ from fedmerit.kernels.bits import popcount
 
 MAX_PLANE_LEVELS = 16
 TILE = 16384
+HISTOGRAM_TILE = 131072
 _TILE_WORDS = TILE // 64
 GROUP, BEGIN, END = 0, 1, 2
 
@@ -32,13 +34,14 @@ def count_by_planes(
     pairs: NDArray[np.int64],
     counts: NDArray[np.int32],
 ) -> None:
-    """Add joint counts to `counts`, (workers, pairs, groups, levels, levels).
+    """Write joint counts into `counts`, (workers, pairs, groups, levels, levels).
 
     `rows` are the clients that occur in the pairs, and `pairs` holds positions in `rows`. `tiles`
     has one row (group, begin, end) per tile; begin and end are positions in `order`.
     """
     workers, levels = counts.shape[0], counts.shape[3]
     for worker in prange(workers):
+        counts[worker] = 0
         planes = np.empty((rows.shape[0], levels, _TILE_WORDS), dtype=np.uint64)
         marginals = np.empty((rows.shape[0], levels), dtype=np.int32)
         gathered = np.empty(TILE, dtype=np.uint8)
@@ -149,16 +152,22 @@ def count_by_histogram(
     pairs: NDArray[np.int64],
     counts: NDArray[np.int32],
 ) -> None:
-    """Do the same as `count_by_planes`, at a cost that does not grow with the number of levels."""
-    workers = counts.shape[0]
-    for worker in prange(workers):
-        gathered = np.empty((rows.shape[0], TILE), dtype=np.uint8)
-        for tile in range(worker, tiles.shape[0], workers):
-            group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
-            for i in range(rows.shape[0]):
-                _gather(signals[rows[i]], order[begin:end], gathered[i])
-            for pair in range(pairs.shape[0]):
-                first, second = gathered[pairs[pair, 0]], gathered[pairs[pair, 1]]
-                table = counts[worker, pair, group]
-                for offset in range(end - begin):
-                    table[first[offset], second[offset]] += np.int32(1)
+    """Do the same as `count_by_planes`, at a cost that does not grow with the number of levels.
+
+    A table of many levels is larger than the tile that is counted into it, so here the pairs are
+    dealt out, and one worker's counters, (1, pairs, ...), serve all.
+    """
+    gathered = np.empty((rows.shape[0], HISTOGRAM_TILE), dtype=np.uint8)
+    for pair in prange(pairs.shape[0]):
+        counts[0, pair] = 0
+    for tile in range(tiles.shape[0]):
+        group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
+        for i in prange(rows.shape[0]):
+            source, target = signals[rows[i]], gathered[i]
+            for offset in range(end - begin):
+                target[offset] = source[order[begin + offset]]
+        for pair in prange(pairs.shape[0]):
+            first, second = gathered[pairs[pair, 0]], gathered[pairs[pair, 1]]
+            table = counts[0, pair, group]
+            for offset in range(end - begin):
+                table[first[offset], second[offset]] += np.int32(1)

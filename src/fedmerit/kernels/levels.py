@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from fedmerit.kernels.bits import random_unit
 
 _COARSE_BITS = 16
+# So many order statistics of one coarse bin are found without sorting it.
+_FEW_RANKS = 3
 _COARSE_BINS = 1 << _COARSE_BITS
 
 
@@ -106,7 +108,7 @@ def _bin_row_by_rank(
 
     edge_bin = np.empty(levels - 1, dtype=np.int64)
     edge_rank = np.empty(levels - 1, dtype=np.int64)
-    slot = np.full(_COARSE_BINS, -1, dtype=np.int16)
+    slot = np.full(_COARSE_BINS, -1, dtype=np.int32)
     starts = np.zeros(levels, dtype=np.int64)
     slots, coarse, below = 0, 0, 0
     for a in range(levels - 1):
@@ -128,16 +130,15 @@ def _bin_row_by_rank(
         if s >= 0:
             collected[filled[s]] = key
             filled[s] += 1
-    for s in range(slots):
-        part = collected[starts[s] : starts[s + 1]]
-        if part.min() < part.max():  # a large tie (exact zeros) needs no sorting
-            part.sort()
-
     edges = np.empty(levels - 1, dtype=bits.dtype)
-    for a in range(levels - 1):
-        edges[a] = collected[starts[slot[edge_bin[a]]] + edge_rank[a]]
+    a = 0
+    while a < levels - 1:
+        s, first = slot[edge_bin[a]], a
+        while a < levels - 1 and slot[edge_bin[a]] == s:
+            a += 1
+        _take_ranks(collected[starts[s] : starts[s + 1]], shift, edge_rank[first:a], edges[first:a])
 
-    edges_below = np.empty(_COARSE_BINS, dtype=np.int16)
+    edges_below = np.empty(_COARSE_BINS, dtype=np.int32)
     a = 0
     for coarse in range(_COARSE_BINS):
         while a < levels - 1 and edge_bin[a] < coarse:
@@ -148,7 +149,42 @@ def _bin_row_by_rank(
         level = edges_below[key >> shift]
         while level < levels - 1 and edges[level] <= key:
             level += 1
-        signals[p] = np.uint8(level)
+        signals[p] = level
+
+
+@njit(cache=True)
+def _take_ranks(
+    keys: NDArray[np.unsignedinteger],
+    shift: int,
+    ranks: NDArray[np.int64],
+    found: NDArray[np.unsignedinteger],
+) -> None:
+    """Write the keys of the given ranks; all keys are equal above the lowest `shift` bits."""
+    if ranks.shape[0] > _FEW_RANKS:
+        if keys.min() < keys.max():  # a large tie (exact zeros) needs no sorting
+            keys.sort()
+        for n in range(ranks.shape[0]):
+            found[n] = keys[ranks[n]]
+        return
+    # Byte by byte from above: the rank tells which keys still compete.
+    counts = np.empty(256, dtype=np.int64)
+    for n in range(ranks.shape[0]):
+        rank, known = ranks[n], np.uint64(shift)
+        prefix = np.uint64(keys[0]) >> known
+        while known > 0:
+            counts[:] = 0
+            lower = known - np.uint64(8)
+            for p in range(keys.shape[0]):
+                key = np.uint64(keys[p])
+                if key >> known == prefix:
+                    counts[(key >> lower) & np.uint64(255)] += 1
+            byte = 0
+            while counts[byte] <= rank:
+                rank -= counts[byte]
+                byte += 1
+            prefix = prefix << np.uint64(8) | np.uint64(byte)
+            known = lower
+        found[n] = prefix
 
 
 @njit(cache=True)

@@ -89,23 +89,35 @@ def _signs_of_row(
     signals: NDArray[np.uint8],
     deviations: NDArray[np.float64],
 ) -> None:
-    size = update.shape[0]
+    size, count = update.shape[0], columns.shape[0]
     rest, magnitude = np.empty(size), np.empty(size)
     for n in range(size):
         rest[n] = update[n]
         magnitude[n] = abs(rest[n])
-    for r in range(columns.shape[0]):
+    # Three columns at a time: most of the work is loading and storing what is left.
+    threes = count - count % 3
+    for r in range(0, threes, 3):
+        a, b, c = coefficients[r], coefficients[r + 1], coefficients[r + 2]
+        first, second, third = columns[r], columns[r + 1], columns[r + 2]
+        for n in range(size):
+            x, y, z = a * first[n], b * second[n], c * third[n]
+            rest[n] -= x + y + z
+            magnitude[n] += abs(x) + abs(y) + abs(z)
+    for r in range(threes, count):
         column, coefficient = columns[r], coefficients[r]
         for n in range(size):
-            term = coefficient * column[n]
-            rest[n] -= term
-            magnitude[n] += abs(term)
+            x = coefficient * column[n]
+            rest[n] -= x
+            magnitude[n] += abs(x)
     left, spread = 0.0, 0.0
     for n in range(size):
-        spread += abs(update[n] - middle)
         tie = abs(rest[n]) <= precision * magnitude[n]
-        left += 0.0 if tie else abs(rest[n])
         signals[n] = TIE if tie else (POSITIVE if rest[n] > 0.0 else NEGATIVE)
+        rest[n] = 0.0 if tie else abs(rest[n])
+        magnitude[n] = abs(update[n] - middle)
+    for n in range(size):
+        left += rest[n]
+        spread += magnitude[n]
     deviations[0], deviations[1] = left, spread
 
 
@@ -145,8 +157,9 @@ def least_absolute(columns: Matrix, targets: Matrix) -> Matrix:
     _accumulate(scaled, targets, coefficients)
     _solve(normal, coefficients)
     weights, weighted = np.empty((size, lanes)), np.empty((size, lanes))
+    turned = targets.T.copy()
     for _ in range(_REWEIGHTINGS):
-        _reweigh(scaled, targets, coefficients, floors, weights, weighted)
+        _reweigh(scaled, turned, coefficients, floors, weights, weighted)
         _accumulate(products, weights, normal)
         _accumulate(scaled, weighted, coefficients)
         _solve(normal, coefficients)
@@ -202,19 +215,29 @@ def _reweigh(
     weights: Matrix,
     weighted: Matrix,
 ) -> None:
-    """Weigh each sample by one over its residual."""
-    size, lanes = targets.shape
-    fit = np.empty(lanes)
-    for n in range(size):
-        fit[:] = 0.0
-        for a in range(columns.shape[0]):
-            value, line = columns[a, n], coefficients[a]
-            for i in range(lanes):
-                fit[i] += value * line[i]
-        target, weight, product = targets[n], weights[n], weighted[n]
-        for i in range(lanes):
-            weight[i] = 1.0 / max(abs(target[i] - fit[i]), floors[i])
-            product[i] = weight[i] * target[i]
+    """Weigh each sample by one over its residual; here `targets` are (lanes, n)."""
+    lanes, size = targets.shape
+    count = columns.shape[0]
+    threes = count - count % 3
+    rest = np.empty(size)
+    for i in range(lanes):
+        target, floor = targets[i], floors[i]
+        for n in range(size):
+            rest[n] = target[n]
+        for a in range(0, threes, 3):
+            p, q, s = coefficients[a, i], coefficients[a + 1, i], coefficients[a + 2, i]
+            x, y, z = columns[a], columns[a + 1], columns[a + 2]
+            for n in range(size):
+                rest[n] -= p * x[n] + q * y[n] + s * z[n]
+        for a in range(threes, count):
+            p, x = coefficients[a, i], columns[a]
+            for n in range(size):
+                rest[n] -= p * x[n]
+        for n in range(size):
+            rest[n] = 1.0 / max(abs(rest[n]), floor)
+        for n in range(size):
+            weights[n, i] = rest[n]
+            weighted[n, i] = rest[n] * target[n]
 
 
 @njit(cache=True)

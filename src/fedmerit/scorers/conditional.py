@@ -23,13 +23,15 @@ from fedmerit.scorers.pairs import (
     halves_of_strata,
     plan_comparisons,
 )
-from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
-from fedmerit.scorers.strata import DEFAULT_STRATA, lay_out
+from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample, take
+from fedmerit.scorers.strata import DEFAULT_STRATA, choose_strata, lay_out
 from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
-from fedmerit.validation import check_count, check_number
+from fedmerit.validation import check_count, check_finite, check_number
 
 # A residual of so many float32 roundings of the numbers behind it, or fewer, is a tie.
 _PRECISION = 16 * float(np.finfo(np.float32).eps)
+# So many clients' reports are held as floats at a time.
+_TOGETHER = 64
 # A client is flagged for lack of agreement only if a typical accepted one has so many times its z.
 _MARGIN = 2.0
 
@@ -68,7 +70,22 @@ class ConditionalPCA:
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs."""
-        return self.score_in(*lay_out(inputs, self.strata, self.sample, rng), rng)
+        if isinstance(inputs.updates, Signals):
+            return self.score_in(*lay_out(inputs, self.strata, self.sample, rng), rng)
+        positions, starts = choose_strata(
+            inputs.parameters, inputs.public, inputs.layers, self.strata, self.sample, rng
+        )
+        signs = np.empty((inputs.clients, len(positions)), dtype=np.uint8)
+        explained = np.empty(inputs.clients)
+        known = None if inputs.public is None else take(inputs.public, positions)
+        # A few clients at a time: of the others only one byte per parameter is kept.
+        for begin in range(0, inputs.clients, _TOGETHER):
+            block = slice(begin, begin + _TOGETHER)
+            reports = take(inputs.updates[block], positions)
+            check_finite(reports, name="updates", positions=positions, first=begin)
+            part, explained[block] = unexplained_signs(reports, known, starts)
+            signs[block] = part.values
+        return self.judge(Signals(signs, POSITIVE + 1), explained, starts, rng)
 
     def score_in(
         self, inputs: RoundInputs, starts: NDArray[np.int64], rng: np.random.Generator

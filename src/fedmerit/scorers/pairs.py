@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedmerit.errors import UpdatesError
 from fedmerit.kernels.bits import fill_balanced_half
 from fedmerit.kernels.counts import (
+    HISTOGRAM_TILE,
     MAX_PLANE_LEVELS,
     TILE,
     count_by_histogram,
@@ -20,7 +21,7 @@ from fedmerit.types import Signals
 from fedmerit.validation import check_count
 
 # Pairs are counted in blocks, so that memory does not grow with the square of the clients.
-_BLOCK_BYTES = 16 * 2**20
+_BLOCK_BYTES = 32 * 2**20
 
 
 def check_enough_parameters(signals: Signals) -> None:
@@ -106,10 +107,11 @@ def joint_counts(
     Group g holds the parameters ``order[starts[g]:starts[g + 1]]``. The array that is yielded is
     reused from block to block.
     """
-    levels, groups, workers = signals.levels, len(starts) - 1, get_num_threads()
-    count = count_by_planes if levels <= MAX_PLANE_LEVELS else count_by_histogram
+    levels, groups = signals.levels, len(starts) - 1
+    by_planes = levels <= MAX_PLANE_LEVELS
+    count, workers = (count_by_planes, get_num_threads()) if by_planes else (count_by_histogram, 1)
     block = min(len(pairs), max(1, _BLOCK_BYTES // (workers * groups * levels * levels * 4)))
-    tiles = _tiles(starts)
+    tiles = _tiles(starts, TILE if by_planes else HISTOGRAM_TILE)
     buffer = np.empty((workers, block, groups, levels, levels), dtype=np.int32)
     # Neighbouring pairs share clients: a block then needs the signals of a few clients only.
     side = max(1, int(block**0.5))
@@ -117,19 +119,18 @@ def joint_counts(
     for begin in range(0, len(pairs), block):
         part = near[begin : begin + block]
         rows, local = np.unique(pairs[part], return_inverse=True)
-        buffer[:] = 0
         count(signals.values, rows, order, tiles, local.reshape(-1, 2), buffer)
         for worker in range(1, workers):
             buffer[0] += buffer[worker]
         yield part, buffer[0, : len(part)]
 
 
-def _tiles(starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Cut the groups into tiles; one row (group, begin, end) each."""
+def _tiles(starts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Cut the groups into tiles of at most so many parameters; one row (group, begin, end) each."""
     rows = [
-        (group, begin, min(begin + TILE, int(starts[group + 1])))
+        (group, begin, min(begin + most, int(starts[group + 1])))
         for group in range(len(starts) - 1)
-        for begin in range(int(starts[group]), int(starts[group + 1]), TILE)
+        for begin in range(int(starts[group]), int(starts[group + 1]), most)
     ]
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 

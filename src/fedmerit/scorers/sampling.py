@@ -64,16 +64,17 @@ def restrict(inputs: RoundInputs, positions: NDArray[np.int64]) -> RoundInputs:
     updates = inputs.updates
     return replace(
         inputs,
-        updates=Signals(_take(updates.values, positions), updates.levels)
+        updates=Signals(take(updates.values, positions), updates.levels)
         if isinstance(updates, Signals)
-        else _take(updates, positions),
-        public=None if inputs.public is None else _take(inputs.public, positions),
+        else take(updates, positions),
+        public=None if inputs.public is None else take(inputs.public, positions),
         layers=None if inputs.layers is None else inputs.layers[positions],
-        previous=None if inputs.previous is None else _take(inputs.previous, positions),
+        previous=None if inputs.previous is None else take(inputs.previous, positions),
     )
 
 
-def _take(rows: NDArray[_Value], positions: NDArray[np.int64]) -> NDArray[_Value]:
+def take(rows: NDArray[_Value], positions: NDArray[np.int64]) -> NDArray[_Value]:
+    """Return the columns at `positions`."""
     taken = np.empty((rows.shape[0], len(positions)), dtype=rows.dtype)
     take_columns(rows, positions, taken)
     return taken

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.quantisers import bins_of_equal_counts
 from fedmerit.scorers.sampling import choose_parameters, restrict
 from fedmerit.types import FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_finite
@@ -84,9 +85,7 @@ def assign_strata(
 
 def _quantile_bins(values: FloatArray, bins: int) -> NDArray[np.int64]:
     """Return bins of about equal counts, numbered without gaps; equal values share one."""
-    ranks = np.arange(1, bins) * len(values) // bins
-    edges = np.unique(np.partition(values, ranks)[ranks])
-    levels = np.searchsorted(edges, values, side="right")
+    levels = bins_of_equal_counts(values[None], bins)[0]
     occupied = np.bincount(levels) > 0
     numbered: NDArray[np.int64] = (np.cumsum(occupied) - 1)[levels]
     return numbered

@@ -5,7 +5,7 @@ import math
 import struct
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def _read(folder: Path, file: str) -> bytes:
     raise DataError(f"{folder} must contain {file} or {file}.gz, found neither")
 
 
-def _bounded(raw: BinaryIO | gzip.GzipFile, file: str) -> bytes:
+def _bounded(raw: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
     content = raw.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise DataError(f"{file} must have at most {_MAX_BYTES} bytes, got more")

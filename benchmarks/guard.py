@@ -1,0 +1,42 @@
+"""Tell whether something became slower: ``python -m benchmarks.guard``.
+
+Measures the round from start to end again and compares its ratios with those that ``make bench``
+stored in docs/results/performance.json. ``--all`` repeats every part. A ratio that is more than a
+quarter larger than the stored one is reported, and the exit status is 1.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+
+from benchmarks.timing import ROOT
+
+STORED = ROOT / "docs" / "results" / "performance.json"
+TOLERANCE = 1.25
+
+
+def worsened(stored: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+    """Return a line for every ratio that is too much larger now; only those in both count."""
+    return [
+        f"{name}: {stored[name]:.3g} before, {value:.3g} now ({value / stored[name]:.2f} times)"
+        for name, value in now.items()
+        if name in stored and value > TOLERANCE * stored[name]
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, compare, report."""
+    from benchmarks.__main__ import PARTS
+
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    chosen = PARTS if arguments == ["--all"] else {"acceptance": PARTS["acceptance"]}
+    now: dict[str, float] = {}
+    for measure in chosen.values():
+        now |= measure().ratios
+    problems = worsened(stored, now)
+    print("\n".join(problems) or f"{len(now)} ratios, none more than 25 % worse than stored")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
