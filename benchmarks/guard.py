@@ -5,35 +5,31 @@ stored in docs/results/performance.json. ``--all`` repeats every part. A ratio t
 quarter larger than the stored one is reported, and the exit status is 1.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 
-from benchmarks.timing import ROOT
+from benchmarks.__main__ import PARTS, stored
 
-STORED = ROOT / "docs" / "results" / "performance.json"
 TOLERANCE = 1.25
 
 
-def worsened(stored: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+def worsened(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
     """Return a line for every ratio that is too much larger now; only those in both count."""
     return [
-        f"{name}: {stored[name]:.3g} before, {value:.3g} now ({value / stored[name]:.2f} times)"
+        f"{name}: {before[name]:.3g} before, {value:.3g} now ({value / before[name]:.2f} times)"
         for name, value in now.items()
-        if name in stored and value > TOLERANCE * stored[name]
+        if name in before and value > TOLERANCE * before[name]
     ]
 
 
 def main(arguments: list[str]) -> int:
     """Measure, compare, report."""
-    from benchmarks.__main__ import PARTS
-
-    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    before = {name: ratio for part in stored().values() for name, ratio in part.ratios.items()}
     chosen = PARTS if arguments == ["--all"] else {"acceptance": PARTS["acceptance"]}
     now: dict[str, float] = {}
     for measure in chosen.values():
         now |= measure().ratios
-    problems = worsened(stored, now)
+    problems = worsened(before, now)
     print("\n".join(problems) or f"{len(now)} ratios, none more than 25 % worse than stored")
     return 1 if problems else 0
 

@@ -45,11 +45,10 @@ def fitting(clients: int, parameters: int) -> int:
     return parameters
 
 
-def measure() -> Part:
-    """Return this part of the report."""
-    model, model_ratio = _large_model()
-    clients, client_ratios = _many_clients()
-    return Part([*model, "", *_accuracy(), "", *clients], {**model_ratio, **client_ratios})
+def measure_model() -> Part:
+    """Return the part of the report on a large model."""
+    lines, ratios = _large_model()
+    return Part([*lines, "", *_accuracy()], ratios)
 
 
 def _large_model() -> tuple[list[str], dict[str, float]]:
@@ -126,7 +125,8 @@ def _times_of_many(clients: int, parameters: int, sample: int) -> dict[str, floa
     }
 
 
-def _many_clients() -> tuple[list[str], dict[str, float]]:
+def measure_clients() -> Part:
+    """Return the part of the report on many clients."""
     clients = 1000
     parameters = fitting(clients, 1_000_000)
     sample = sample_for(clients)
@@ -150,7 +150,7 @@ def _many_clients() -> tuple[list[str], dict[str, float]]:
         },
     )
     ratios |= {"1000 clients, bytes per cell": whole, "streamed, bytes per cell": stream}
-    return [
+    lines = [
         f"## Many clients: k={clients:,}, d={parameters:.0e}",
         "",
         f"Sample {sample:,} parameters (the same accuracy, for {clients:,} clients).",
@@ -171,7 +171,8 @@ def _many_clients() -> tuple[list[str], dict[str, float]]:
             for size, value in many.items()
         )
         + ".",
-    ], ratios
+    ]
+    return Part(lines, ratios)
 
 
 def _mean_z(result: fedmerit.Contributions) -> np.ndarray:
@@ -179,4 +180,4 @@ def _mean_z(result: fedmerit.Contributions) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    print("\n".join(measure().lines))
+    print("\n".join([*measure_model().lines, *measure_clients().lines]))

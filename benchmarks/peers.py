@@ -30,6 +30,8 @@ Job = Callable[[], object]
 def module_of(name: str) -> ModuleType:
     """Import a module without running its packages' own start, which would import everything."""
     parents = name.split(".")[:-1]
+    if name in sys.modules:
+        return sys.modules[name]
     spec = importlib.util.find_spec(parents[0])
     if spec is None or spec.submodule_search_locations is None:
         raise ImportError(f"no package {parents[0]}")

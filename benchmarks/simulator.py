@@ -100,7 +100,12 @@ def flower_rounds() -> None:
 
 def their_rounds() -> list[float]:
     """Return the seconds of each round of Flower's simulation."""
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+    quiet = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "OMP_NUM_THREADS": "1",
+        "RAY_worker_niceness": "0",  # Ray would yield to everything else on the machine
+    }
     output = subprocess.run(
         [sys.executable, "-m", "benchmarks.simulator", "flower"],
         check=True,

@@ -206,7 +206,7 @@ def _accumulate(left: Matrix, right: Matrix, into: Matrix) -> None:
                 beside[i] += p * w[i]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")  # no divisor is zero; checks would forbid vectors
 def _reweigh(
     columns: Matrix,
     targets: Matrix,
@@ -240,7 +240,7 @@ def _reweigh(
             weighted[n, i] = rest[n] * target[n]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")  # no divisor is zero; checks would forbid vectors
 def _solve(normal: Matrix, right: Matrix) -> None:
     """Solve the normal equations of all lanes by Cholesky's factorisation, in place.
 
