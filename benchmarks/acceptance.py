@@ -92,9 +92,9 @@ def measure() -> Part:
             ),
             "",
             f"`exact` at h=256 takes {wall['exact h=256'] / wall['exact h=8']:.1f} times as long "
-            f"as at h=8 ({ratios['exact h=256 / exact h=8']:.1f} in processor time); the conditional "
-            f"round {wall['conditional'] / wall['Flower Krum']:.2f} times as long as Flower's Krum "
-            f"({ratios['conditional / Flower Krum']:.2f}).",
+            f"as at h=8 ({ratios['exact h=256 / exact h=8']:.1f} in processor time), and the "
+            f"conditional round {wall['conditional'] / wall['Flower Krum']:.2f} times as long as "
+            f"Flower's Krum ({ratios['conditional / Flower Krum']:.2f}).",
         ],
         ratios,
     )
