@@ -1,12 +1,14 @@
 # make test  - set up .venv, check the code, run the tests      make demo  - set up .venv, run the main job
 # make bench - speed, as ratios inside one run                  make clean - remove what these made
+# make faults - provoke every fault of docs/results/faults.md   make fuzz  - random bytes for every parser
+# make package - build the wheel, install it alone, use it
 # make docs  - build the documentation into site/
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
 
-.PHONY: setup browser test lint unit unit-nojit demo bench docs clean
+.PHONY: setup browser test lint unit unit-nojit demo bench docs faults fuzz package clean
 
 setup: $(VENV)/.ready
 
@@ -42,10 +44,27 @@ demo: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+faults: setup
+	$(BIN)/python -m faults
+
+fuzz: setup
+	$(BIN)/python -m fuzz 20
+
+# Without the tools of development: the wheel alone, then with the extra for Flower.
+package:
+	rm -rf build/package
+	$(PYTHON) -m venv build/package
+	build/package/bin/pip wheel --quiet --no-deps --wheel-dir build/package/wheels .
+	build/package/bin/pip install --quiet --constraint constraints.txt build/package/wheels/*.whl
+	cd build && package/bin/python ../tests/packaged.py core
+	build/package/bin/pip install --quiet --constraint constraints.txt \
+	  "$$(ls build/package/wheels/*.whl)[flower]"
+	cd build && package/bin/python ../tests/packaged.py flower
+
 # The tests build the site as well, so a broken link or a missing page stops `make test`.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from fedmerit.validation import MAX_SIZE
+
 seeds = st.integers(0, 2**64 - 1)
 
 
@@ -21,7 +23,7 @@ def signal_matrices(draw, *, clients=_few, levels=_levels):
 
 def floats(width=32):
     """Finite floats with many ties: small whole numbers, zeros of both signs, and anything."""
-    bound = 1e30 if width == 32 else 1e300
+    bound = 1e30 if width == 32 else MAX_SIZE
     bound = float(np.float32(bound)) if width == 32 else bound
     return st.one_of(
         st.sampled_from([-1.0, -0.0, 0.0, 1.0, 2.0]),

@@ -16,6 +16,8 @@ from fedmerit.types import FloatArray, RoundInputs, Signals
 MIN_LEVELS, MAX_LEVELS = 2, 256
 MIN_CLIENTS = 2
 MAX_LAYER = 2**16 - 1
+# Fourth powers of values are added up in float64; every float32 is far below.
+MAX_SIZE = 1e60
 
 
 def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
@@ -73,7 +75,7 @@ def check_matrix(
     min_parameters: int = 1,
     finite: bool = True,
 ) -> FloatArray:
-    """Check a (clients, parameters) matrix of finite floats.
+    """Check a (clients, parameters) matrix of finite floats whose powers can be added up.
 
     float32 and float64 stay as they are; float16 becomes float32. With ``finite=False`` the values
     are left for `check_finite` to look at, once it is known which of them count.
@@ -103,16 +105,13 @@ def check_finite(
     for row in range(matrix.shape[0]):
         # A sum is faster than a look at each value, and finite only if they are; it may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(matrix[row].sum()):
-                continue
-        fine = np.isfinite(matrix[row])
-        if not fine.all():
-            where = int(np.argmin(fine))
-            parameter = where if positions is None else int(positions[where])
-            raise UpdatesError(
-                f"{name} must be finite, got {matrix[row, where]} "
-                f"at client {first + row}, parameter {parameter}"
-            )
+            if not np.isfinite(matrix[row].sum()):
+                fine = np.isfinite(matrix[row])
+                _refuse_first(matrix[row], first + row, fine, f"{name} must be finite", positions)
+        if matrix.dtype == np.float64:
+            fine = np.abs(matrix[row]) <= MAX_SIZE
+            rule = f"{name} must be at most {MAX_SIZE:g} in size"
+            _refuse_first(matrix[row], first + row, fine, rule, positions)
 
 
 def check_signals(signals: Signals, *, min_clients: int = 1, min_parameters: int = 1) -> Signals:
@@ -213,6 +212,8 @@ def _as_array(values: ArrayLike, name: str) -> NDArray[np.generic]:
     except ValueError:
         lengths = [len(row) for row in values] if isinstance(values, Sequence) else "ragged rows"  # type: ignore[arg-type]
         raise UpdatesError(f"{name} must have rows of one length, got {lengths}") from None
+    except TypeError as error:  # a tensor of a kind that NumPy does not know, such as bfloat16
+        raise UpdatesError(f"{name} must be floating point that NumPy knows: {error}") from None
 
 
 def _check_shape(
@@ -229,6 +230,19 @@ def _check_shape(
         raise UpdatesError(
             f"{name} must have at least {min_parameters} parameters, got {parameters}"
         )
+
+
+def _refuse_first(
+    values: FloatArray,
+    client: int,
+    fine: NDArray[np.bool_],
+    rule: str,
+    positions: NDArray[np.integer] | None,
+) -> None:
+    if not fine.all():
+        where = int(np.argmin(fine))
+        parameter = where if positions is None else int(positions[where])
+        raise UpdatesError(f"{rule}, got {values[where]} at client {client}, parameter {parameter}")
 
 
 def _nearest_float(dtype: np.dtype[np.generic]) -> type[np.floating]:

@@ -7,7 +7,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from benchmarks.flower_faults import BAD, CLIENTS, FAULTS, FIRST_NODE, run
 from fedmerit.errors import UpdatesError
 from fedmerit.flower import FedMerit, FedPCA, MedPCA
-from fedmerit.flower.arrays import Layout, decode
+from fedmerit.flower.arrays import decode
 from fedmerit.flower.local import LocalGrid
 
 pytestmark = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
@@ -206,15 +206,6 @@ def test_a_broken_header_is_refused_whatever_the_parser_makes_of_it():
             decode("a", Array("float32", (4,), good.stype, bytes(data)), (4,), np.dtype("f4"))
         except UpdatesError:
             continue
-
-
-def test_a_vector_restores_to_the_arrays_it_came_from():
-    arrays = ArrayRecord({n: Array(v + 1) for n, v in MODEL.items()})
-    layout = Layout(arrays)
-    restored = layout.restore(layout.flatten(arrays), arrays)
-    assert list(restored) == list(arrays)
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(restored[name].numpy(), array.numpy())
 
 
 def test_replies_are_released_as_they_are_read():

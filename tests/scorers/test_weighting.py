@@ -56,3 +56,27 @@ def test_required_parameters_scale_with_the_inverse_square_of_epsilon(levels, ep
     one = fedmerit.required_parameters(levels, epsilon, delta)
     half = fedmerit.required_parameters(levels, epsilon / 2, delta)
     assert abs(half - 4 * one) <= 4
+
+
+def test_absurd_scores_still_give_weights():
+    np.testing.assert_array_equal(fedmerit.weights([1e308, -1e308, 0.0]), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(fedmerit.weights([1e308, -1e308], alpha=0.0), [0.5, 0.5])
+
+
+def contributions(**known):
+    return fedmerit.Contributions.of("test", np.zeros(3), **known)
+
+
+def test_gated_weights_by_hand():
+    evidence = np.array([1.0, 0.5, 1.0])
+    eligible = np.array([True, True, False])
+    found = fedmerit.gated_weights(contributions(evidence=evidence, eligible=eligible))
+    np.testing.assert_allclose(found, [0.8, 0.2, 0.0])
+    copies = np.array([2, 2, 1])
+    found = fedmerit.gated_weights(contributions(copies=copies))
+    np.testing.assert_allclose(found, [0.25, 0.25, 0.5])
+
+
+def test_where_nobody_is_eligible_weights_are_equal():
+    found = fedmerit.gated_weights(contributions(eligible=np.zeros(3, dtype=bool)))
+    np.testing.assert_allclose(found, 1 / 3)

@@ -1,10 +1,11 @@
 """The `fedmerit` application: its commands, and how errors become messages and exit codes."""
 
+import io
+import signal
 import sys
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from fedmerit import __version__
 from fedmerit.cli import (
@@ -19,7 +20,7 @@ from fedmerit.cli import (
     score,
     simulate,
 )
-from fedmerit.cli.output import errors
+from fedmerit.cli.output import errors, shown
 from fedmerit.errors import FedMeritError
 
 app = typer.Typer(
@@ -57,16 +58,29 @@ def root(
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 
 def run() -> None:
     """Run the application; an error of ours is one sentence on stderr, not a traceback."""
+    signal.signal(signal.SIGTERM, _terminated)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that the terminal cannot write is escaped
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except FedMeritError as error:
-        # Escaped: a message may quote what a client sent.
-        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        # Made harmless: a message may quote what a client sent.
+        errors.print(f"[bold red]error:[/] {shown(str(error))}", highlight=False)
         sys.exit(EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted", highlight=False)
         sys.exit(EXIT_INTERRUPTED)
+    except MemoryError as error:
+        errors.print(f"[bold red]error:[/] out of memory: {shown(str(error))}", highlight=False)
+        sys.exit(EXIT_BAD_INPUT)
+
+
+def _terminated(_signal: int, _frame: object) -> None:
+    """End as on Ctrl-C, so that temporary folders and locks go."""
+    sys.exit(EXIT_TERMINATED)

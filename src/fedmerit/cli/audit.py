@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
-from zipfile import BadZipFile
 
 import numpy as np
 import typer
@@ -21,6 +20,8 @@ from fedmerit.incentive.audit import (
     audit_updates,
 )
 from fedmerit.quantisers import QuantileBins, to_signals
+from fedmerit.reading.arrays import read_arrays
+from fedmerit.reading.budget import Budget
 from fedmerit.rng import stream
 from fedmerit.types import FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_matrix, check_round, check_signals
@@ -151,11 +152,7 @@ def _simulated(clients: int, parameters: int, noise: float, seed: int) -> RoundI
 
 
 def _loaded(file: Path, levels: int) -> RoundInputs:
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, BadZipFile) as error:
-        raise DataError(f"{file} must be a .npz file of plain arrays: {error}") from error
+    arrays = read_arrays(file, Budget())
     public = arrays.get("public")
     if "signals" in arrays:
         return check_round(check_signals(Signals(arrays["signals"], levels)), public=public)

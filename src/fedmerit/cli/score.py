@@ -164,7 +164,7 @@ def _print(found: RoundFile, method: str, seed: int, rows: list[Row]) -> None:
     layers = f", {len(found.layer_names)} layers" if found.layer_names else ""
     known = 0 if found.public is None else len(found.public)
     console.print(
-        f"{flagged} flagged; {known} public vectors{layers}; seed {seed}", highlight=False
+        f"{flagged} flagged; public vectors: {known}{layers}; seed {seed}", highlight=False
     )
     if not known:
         console.print(

@@ -10,11 +10,9 @@
 Clients stay as they are.
 
 ============  ====================================================================================
-`arrays`      Flower's records <-> one vector; what is wrong with a client's arrays
+`arrays`      Flower's records as named arrays; what is wrong with a client's
 `replies`     who was asked, whose reply is whose, what is wrong with it
-`metrics`     metrics of clients (never trusted) and of the round
-`recording`   the ledger of a run
-`summary`     who did what over a run, in words
+`metrics`     metrics of clients, never trusted
 `strategy`    the strategies
 `local`       a grid inside this process, for tests and measurements
 `deployment`  a SuperLink and SuperNodes as processes on this machine

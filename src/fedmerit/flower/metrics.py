@@ -1,4 +1,4 @@
-"""Metrics of a round: what clients say of themselves, never trusted, and what we found."""
+"""Metrics of a round: what clients say of themselves, never trusted."""
 
 import math
 from collections import Counter
@@ -10,7 +10,6 @@ from flwr.common.logger import log
 
 from fedmerit.errors import InvalidInputError
 from fedmerit.flower.replies import claimed_size
-from fedmerit.types import RoundRecord
 
 Combine = Callable[[list[RecordDict], str], MetricRecord]
 
@@ -45,27 +44,6 @@ def combine(contents: Iterable[RecordDict], size_key: str, function: Combine) ->
     except Exception:  # it is somebody else's function, over what clients sent
         log(ERROR, "the clients' metrics could not be combined", exc_info=True)
         return MetricRecord()
-
-
-def round_metrics(record: RoundRecord) -> dict[str, int | float]:
-    """Return score, weight, p-value, flag and reward of every client, by ``name/<node id>``."""
-    found: dict[str, int | float] = {
-        "clients": sum(not math.isnan(client.weight) for client in record.clients),
-        "flagged": sum(client.flagged for client in record.clients),
-        "rejected": len(record.rejected),
-    }
-    for client in record.clients:
-        entries = {
-            "score": client.score,
-            "weight": client.weight,
-            "p-value": client.p_value,
-            "flagged": int(client.flagged),
-            "reward": client.reward,
-        }
-        for name, value in entries.items():
-            if value is not None and not math.isnan(value):
-                found[f"{name}/{client.client}"] = value
-    return found
 
 
 def scalars(metrics: MetricRecord | None, prefix: str = "") -> Mapping[str, float]:

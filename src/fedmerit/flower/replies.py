@@ -1,21 +1,20 @@
 """Replies are hostile input: whose they are, and what is wrong with them."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import Message, Metadata, RecordDict
 
+from fedmerit.adapters.layout import Layout
+from fedmerit.adapters.replies import check_size, clean
 from fedmerit.errors import InvalidInputError, UpdatesError
-from fedmerit.flower.arrays import Layout
+from fedmerit.flower.arrays import read_update
 from fedmerit.rounds import Replies
 from fedmerit.types import FloatArray, Rejection
 
 NAME_KEY = "client-name"
-_LONGEST_REASON = 200
 _LONGEST_NAME = 60
-_MOST_EXAMPLES = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def read_replies(
             records = list(content.array_records.values())
             if len(records) != 1:
                 raise UpdatesError(f"a reply must have one ArrayRecord, got {len(records)}")
-            layout.read_update(records[0], model, updates[rows[answer.node]])
+            read_update(layout, records[0], model, updates[rows[answer.node]])
         except InvalidInputError as error:
             rejected.append(Rejection(client, clean(str(error))))
         else:
@@ -146,20 +145,7 @@ def claimed_size(content: RecordDict, key: str) -> float:
     records = list(content.metric_records.values())
     if len(records) != 1:
         raise InvalidInputError(f"a reply must have one MetricRecord, got {len(records)}")
-    value = records[0].get(key)
-    if value is None:
-        raise InvalidInputError(f"metrics must have {key}, got none")
-    if isinstance(value, list | bool) or not isinstance(value, int | float):
-        raise InvalidInputError(f"{key} must be a number, got {value!r}"[:_LONGEST_REASON])
-    if not math.isfinite(value) or not 0 < value <= _MOST_EXAMPLES:
-        raise InvalidInputError(f"{key} must be positive and at most 2^63 - 1, got {value}")
-    return float(value)
-
-
-def clean(text: str, longest: int = _LONGEST_REASON) -> str:
-    """Return what a client wrote as one short line that can be stored and shown."""
-    line = " ".join(text.encode(errors="replace").decode().split())
-    return "".join(c for c in line[:longest] if c.isprintable())
+    return check_size(key, records[0].get(key))
 
 
 def _error_text(reply: Message) -> str:

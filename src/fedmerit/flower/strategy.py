@@ -7,24 +7,25 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
-from fedmerit.errors import InvalidInputError
-from fedmerit.flower.arrays import Layout
-from fedmerit.flower.metrics import combine, readable, round_metrics, scalars
-from fedmerit.flower.recording import Record, recording
+from fedmerit.adapters.layout import Layout
+from fedmerit.adapters.recording import Record, recording
+from fedmerit.adapters.settling import settle_or_skip
+from fedmerit.adapters.summary import RunSummary, round_metrics
+from fedmerit.flower.arrays import named
+from fedmerit.flower.metrics import combine, readable, scalars
 from fedmerit.flower.replies import Asked, read_replies
-from fedmerit.flower.summary import RunSummary
 from fedmerit.incentive.rewards import RewardRule
 from fedmerit.ledger import SigningKey
 from fedmerit.quantisers import CpSGD
-from fedmerit.rounds import RoundRules, Settlement, scoring_stream, settle_round
+from fedmerit.rounds import RoundRules, scoring_stream
 from fedmerit.scorers import Merit, PublishedPCA
 from fedmerit.scorers.history import OLDER_UPDATES, REMEMBERED_CLIENTS
-from fedmerit.types import Rejection, RoundRecord, Scorer, freeze
+from fedmerit.types import RoundRecord, Scorer, freeze
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -140,12 +141,12 @@ class _Settled(FedAvg):
         messages = list(super().configure_train(server_round, arrays, config, grid))
         self._asked = Asked(messages)
         if messages:
-            layout = Layout(arrays)
+            layout = Layout(named(arrays))
             if layout != self._layout:  # the first round, or a model of another kind
                 self._history = self.rules.fresh_history(**self._kept)
                 self._layout = layout
             self._arrays = arrays
-            self._history = self._history.published(freeze(self._layout.flatten(arrays)))
+            self._history = self._history.published(freeze(self._layout.flatten(named(arrays))))
         return messages
 
     def aggregate_train(
@@ -158,23 +159,18 @@ class _Settled(FedAvg):
         read = read_replies(self._asked, replies, self._layout, model, self.weighted_by_key)
         self._asked = Asked()
         self.labels |= read.names
-        arrays = None
-        try:
-            settled = settle_round(
-                self.rules,
-                self._history,
-                read.replies,
-                scoring_stream(self.seed, server_round),
-                layers=self._layout.layers,
-                rejected=read.rejected,
-            )
-            if settled.change is not None:
-                new_model = (model + settled.change).astype(self._layout.dtype)
-                arrays = self._layout.restore(new_model, self._arrays)
-        except InvalidInputError as error:
-            reason = f"round skipped: {error}"
-            skipped = tuple(Rejection(client, reason) for client in read.replies.clients)
-            settled = Settlement(None, (), read.rejected + skipped, self._history)
+        outcome = settle_or_skip(
+            self.rules,
+            self._history,
+            read.replies,
+            scoring_stream(self.seed, server_round),
+            self._layout,
+            read.rejected,
+        )
+        arrays, settled = None, outcome.settlement
+        if outcome.model is not None:
+            trained = {name: Array(values) for name, values in outcome.model.items()}
+            arrays = ArrayRecord({**self._arrays, **trained})
         self._history = settled.history
         for refusal in settled.rejected:
             log(WARNING, "round %d, %s: %s", server_round, refusal.client, refusal.reason)

@@ -126,7 +126,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS):d}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk may have rolled back already
+            connection.execute("ROLLBACK")
         raise
 
 

@@ -13,10 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from fedmerit.errors import LedgerError
+from fedmerit.errors import LedgerBusyError, LedgerError
 from fedmerit.ledger.connection import connect_reader, connect_writer, translated
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
-from fedmerit.ledger.lock import WriterLock
 from fedmerit.ledger.reading import (
     RunInfo,
     Selection,
@@ -31,6 +30,7 @@ from fedmerit.ledger.records import RoundRows, integer, text
 from fedmerit.ledger.signing import SigningKey
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
 from fedmerit.ledger.verification import Verification, verify
+from fedmerit.lock import WriterLock
 from fedmerit.types import RoundRecord
 
 _INSERT_SCORE = f"INSERT INTO scores VALUES ({', '.join('?' * 12)})"
@@ -96,7 +96,7 @@ class Ledger:
         file = Path(path)
         if read_only:
             return cls(file, connect_reader(file), None, None, clock)
-        lock = WriterLock(file)
+        lock = WriterLock(file, busy=LedgerBusyError, failed=LedgerError)
         try:
             return cls(file, connect_writer(file), lock, key, clock)
         except BaseException:
@@ -253,7 +253,7 @@ class Ledger:
             try:
                 newest = head_of(self._connection)
                 sequence, previous = (0, FIRST_PREVIOUS) if newest is None else newest
-                yield previous, sequence + 1, integer("time", round(self._clock() * 1e6))
+                yield previous, sequence + 1, _microseconds(self._clock())
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:  # a full disk may have rolled back already
@@ -307,6 +307,13 @@ def _shut(connection: sqlite3.Connection, lock: WriterLock | None) -> None:
     connection.close()
     if lock is not None:
         lock.release()
+
+
+def _microseconds(seconds: float) -> int:
+    try:
+        return integer("time", round(seconds * 1e6))
+    except (ValueError, OverflowError):
+        raise LedgerError(f"time must be a finite number of seconds, got {seconds}") from None
 
 
 def _as_json(config: Mapping[str, Any] | object) -> str:

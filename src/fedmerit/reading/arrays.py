@@ -5,7 +5,10 @@ None of these readers unpickles: object arrays are refused, and PyTorch files ar
 """
 
 import math
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +25,11 @@ Array = NDArray[Any]
 UNNAMED = ""
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _STATE_DICT = "state_dict"
+# What a damaged or hostile archive makes the zip reader say.
+_BAD_ARCHIVE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError),
+    *(RuntimeError, EOFError, ValueError),
+)
 
 
 def read_arrays(path: Path, budget: Budget) -> dict[str, Array]:
@@ -54,7 +62,7 @@ def _read_npz(path: Path, budget: Budget) -> dict[str, Array]:
                     raise DataError(f"names in {path} must differ, got {name!r} twice")
                 with archive.open(info) as member:
                     arrays[name] = _read_array(member, info.file_size, path, budget)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except _BAD_ARCHIVE as error:
         raise DataError(f"{path} must be a .npz file of plain arrays: {error}") from error
     return arrays
 
@@ -66,7 +74,7 @@ def _read_array(stream: IO[bytes], size: int, path: Path, budget: Budget) -> Arr
         if version not in _HEADERS:
             raise ValueError(f"format {version} is not for plain numbers")
         shape, fortran, dtype = _HEADERS[version](stream)
-    except ValueError as error:
+    except (ValueError, SyntaxError, tokenize.TokenError) as error:  # of a damaged header
         raise DataError(f"{path} must hold plain arrays in NumPy's format: {error}") from error
     if dtype.kind not in "biufU":
         raise DataError(f"{path} must hold arrays of numbers, got dtype {dtype}")
@@ -111,10 +119,14 @@ def _read_torch(path: Path, budget: Budget) -> dict[str, Array]:
         ) from None
     if not path.is_file():
         raise DataError(f"there must be a file at {path}, got none")
-    if not zipfile.is_zipfile(path):
-        raise DataError(f"{path} must be written by torch.save of PyTorch 1.6 or newer")
-    with zipfile.ZipFile(path) as archive:
-        budget.take(sum(info.file_size for info in archive.infolist()), path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+    except _BAD_ARCHIVE as error:
+        raise DataError(
+            f"{path} must be written by torch.save of PyTorch 1.6 or newer: {error}"
+        ) from error
+    budget.take(size, path)
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a hostile file makes the loader say

@@ -84,13 +84,13 @@ def _read_folder(path: Path) -> list[RoundRecord]:
     if not all(file.is_file() for file in files.paths):
         names = " and ".join(file.name for file in files.paths)
         raise DataError(f"{path} must hold {names} of a run, got a folder without them")
-    rounds, clients = ([_named(columns, row) for row in rows if len(row) == len(columns)]
-                       for rows, columns in zip(files.read(), (ROUND_COLUMNS, CLIENT_COLUMNS),
-                                                strict=True))  # fmt: skip
-    by_round: dict[str, list[dict[str, str]]] = {}
-    for row in clients:
-        by_round.setdefault(row["round"], []).append(row)
     try:
+        rounds, clients = ([_named(columns, row) for row in rows if len(row) == len(columns)]
+                           for rows, columns in zip(files.read(), (ROUND_COLUMNS, CLIENT_COLUMNS),
+                                                    strict=True))  # fmt: skip
+        by_round: dict[str, list[dict[str, str]]] = {}
+        for row in clients:
+            by_round.setdefault(row["round"], []).append(row)
         return [
             _record(row, by_round.get(row["round"], []))
             for row in rounds

@@ -7,6 +7,8 @@ from fedmerit.validation import check_count, check_levels, check_number
 # Theorem 1 states O(9 h^2 log(1/delta) / epsilon^2). The 9 is the paper's; the constant hidden in
 # the O is not given there and is taken as 1.
 _PAPER_FACTOR = 9
+# Of epsilon and delta: squares and inverses of much smaller numbers are not finite.
+_SMALLEST = 1e-100
 
 
 def required_parameters(levels: int, epsilon: float, delta: float) -> int:
@@ -21,8 +23,8 @@ def required_parameters(levels: int, epsilon: float, delta: float) -> int:
     172555
     """
     h = check_levels(levels)
-    epsilon = check_number("epsilon", epsilon, above=0)
-    delta = check_number("delta", delta, above=0, below=1)
+    epsilon = check_number("epsilon", epsilon, least=_SMALLEST)
+    delta = check_number("delta", delta, least=_SMALLEST, below=1)
     return ceil(_PAPER_FACTOR * h**2 * log(1 / delta) / epsilon**2)
 
 
@@ -39,7 +41,7 @@ def sample_size(epsilon: float, delta: float, clients: int) -> int:
     >>> sample_size(epsilon=0.02, delta=0.01, clients=20)
     13182
     """
-    epsilon = check_number("epsilon", epsilon, above=0, most=1)
-    delta = check_number("delta", delta, above=0, below=1)
+    epsilon = check_number("epsilon", epsilon, least=_SMALLEST, most=1)
+    delta = check_number("delta", delta, least=_SMALLEST, below=1)
     pairs = check_count("clients", clients, least=2) * (clients - 1) / 2
     return ceil(log(2 * pairs / delta) / (2 * epsilon**2))

@@ -7,6 +7,8 @@ from fedmerit.types import Contributions
 from fedmerit.validation import check_number, check_vector
 
 PAPER_ALPHA = 10.0
+# Scores beyond this would overflow when multiplied or subtracted; softmax is 0 or 1 long before.
+_LARGEST_EXPONENT = 1e300
 
 
 def weights(scores: ArrayLike, alpha: float = PAPER_ALPHA) -> NDArray[np.float64]:
@@ -29,7 +31,9 @@ def weights(scores: ArrayLike, alpha: float = PAPER_ALPHA) -> NDArray[np.float64
     >>> weights([0.2, 0.2, 0.0], alpha=10).round(3).tolist()
     [0.468, 0.468, 0.063]
     """
-    exponent = check_number("alpha", alpha, least=0) * check_vector(scores, name="scores")
+    factor = check_number("alpha", alpha, least=0)
+    limit = _LARGEST_EXPONENT / max(factor, 1.0)
+    exponent = factor * np.clip(check_vector(scores, name="scores"), -limit, limit)
     unscaled = np.exp(exponent - exponent.max())  # the largest becomes 1: nothing overflows
     result: NDArray[np.float64] = unscaled / unscaled.sum()
     return result

@@ -2,9 +2,6 @@
 
 import hashlib
 import os
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +11,15 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from fedmerit.errors import DataError
+from fedmerit.files import whole_file
+from fedmerit.reading.arrays import read_arrays
+from fedmerit.reading.budget import Budget
 from fedmerit.simulation.idx import IDX_FILES
 
 IMAGE_KEYS = tuple(IDX_FILES)
 _DIGEST = "sha256"
+# Several times the largest data set: a damaged or planted file cannot fill the memory.
+_MAX_BYTES = 2**30
 
 
 def cache_folder() -> Path:
@@ -33,32 +35,35 @@ def cache_file(name: str) -> Path:
 
 def store(path: Path, arrays: Mapping[str, NDArray[Any]], keys: Sequence[str] = IMAGE_KEYS) -> None:
     """Write `arrays` and their digest; whoever looks sees the old file or the complete new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     digest = np.frombuffer(_digest(arrays, keys), dtype=np.uint8)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with whole_file(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays, **{_DIGEST: digest})
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def restore(path: Path, keys: Sequence[str] = IMAGE_KEYS) -> dict[str, NDArray[Any]]:
     """Read what `store` wrote; a file that fails its check is removed, so it is never used."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    if not os.access(path, os.R_OK):
+        raise DataError(f"{path} must be readable by this user, and is not")
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in keys}
-            intact = file[_DIGEST].tobytes() == _digest(arrays, keys)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        content = read_arrays(path, Budget(_MAX_BYTES))
+        arrays = {key: content[key] for key in keys}
+        intact = content[_DIGEST].tobytes() == _digest(arrays, keys)
+    except (DataError, KeyError):
         intact = False
     if not intact:
-        path.unlink(missing_ok=True)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"{path} did not match its checksum and cannot be removed: {error.strerror}"
+            ) from None
         raise DataError(f"{path} did not match its checksum and was removed")
     return arrays
 

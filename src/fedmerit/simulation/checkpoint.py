@@ -1,15 +1,17 @@
 """A run on disk: written whole or not at all, never pickled, continued only by the same run."""
 
 import os
-import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fedmerit.errors import CheckpointError
+from fedmerit.errors import CheckpointError, DataError
+from fedmerit.reading.arrays import Array, read_arrays
+from fedmerit.reading.budget import Budget
 from fedmerit.scorers import RoundHistory
 from fedmerit.simulation.federation import FederationState
 from fedmerit.types import FloatArray, freeze
@@ -30,8 +32,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write `checkpoint`; a crash leaves the one before it."""
     state = checkpoint.state
     history = state.history
+    # One name for all: what a killed run left behind is overwritten by the next one.
     temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
+    with storing(path), temporary.open("wb") as file:
         np.savez(
             file,
             allow_pickle=False,
@@ -50,26 +53,27 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         )
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(path)
+        temporary.replace(path)
 
 
 def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
     """Read a checkpoint that must belong to the run with this `fingerprint`."""
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            version = int(file["version"])
-            if version != VERSION:
-                raise CheckpointError(f"{path} must have version {VERSION}, got {version}")
-            checkpoint = Checkpoint(
-                FederationState(
-                    round=int(file["round"]),
-                    history=_history(file),
-                    norms=tuple(float(norm) for norm in file["norms"]),
-                ),
-                str(file["fingerprint"]),
-                tuple(int(size) for size in file["sizes"]),
-            )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        # Nothing in it is compressed, so its arrays are not larger than itself.
+        file = read_arrays(path, Budget(path.stat().st_size))
+        version = int(file["version"])
+        if version != VERSION:
+            raise CheckpointError(f"{path} must have version {VERSION}, got {version}")
+        checkpoint = Checkpoint(
+            FederationState(
+                round=int(file["round"]),
+                history=_history(file),
+                norms=tuple(float(norm) for norm in file["norms"]),
+            ),
+            str(file["fingerprint"]),
+            tuple(int(size) for size in file["sizes"]),
+        )
+    except (DataError, OSError, TypeError, ValueError, KeyError, OverflowError) as error:
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
@@ -80,12 +84,21 @@ def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
     return checkpoint
 
 
+@contextmanager
+def storing(path: Path) -> Iterator[None]:
+    """Say what could not be written when the system refuses, as on a full or read-only disk."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from error
+
+
 def _stacked(reports: list[FloatArray], size: int) -> NDArray[np.float32]:
     """Stack remembered reports; where scores look at some parameters only, they are shorter."""
     return np.reshape(reports, (len(reports), reports[0].size if reports else size))
 
 
-def _history(file: NpzFile) -> RoundHistory:
+def _history(file: Mapping[str, Array]) -> RoundHistory:
     reports = file["reports"].astype(np.float32)
     return RoundHistory(
         older=int(file["older"]),

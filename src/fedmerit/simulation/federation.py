@@ -102,11 +102,7 @@ class Federation:
         """Run the next round."""
         number = state.round + 1
         clock = Clock()
-        drawn = stream(self.config.seed, "round", number, "clients").choice(
-            self.config.users, self.config.per_round, replace=False
-        )
-        clients = [int(client) for client in np.sort(drawn)]
-        clients += self._accounts.draw(self.config.seed, number)
+        clients = self.participants(number) + self._accounts.draw(self.config.seed, number)
         with clock.phase("training"):
             honest = self._train(clients, number, state.model)
         with clock.phase("reports"):
@@ -142,6 +138,13 @@ class Federation:
             settled.agreement,
         )
         return after, record
+
+    def participants(self, number: int) -> list[int]:
+        """Draw the clients of a round, sorted; a subclass may know who is there at all."""
+        drawn = stream(self.config.seed, "round", number, "clients").choice(
+            self.config.users, self.config.per_round, replace=False
+        )
+        return [int(client) for client in np.sort(drawn)]
 
     def _train(self, clients: Sequence[int], number: int, model: Vector) -> dict[int, Vector]:
         seed, training = self.config.seed, self.config.training

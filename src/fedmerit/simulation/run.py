@@ -3,10 +3,17 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from fedmerit.errors import CheckpointError
-from fedmerit.simulation.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from fedmerit.lock import WriterLock
+from fedmerit.simulation.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+    storing,
+)
 from fedmerit.simulation.federation import Federation, FederationState
 from fedmerit.simulation.results import ResultFiles
 from fedmerit.types import RoundRecord
@@ -42,16 +49,18 @@ def run(
     """
     state = federation.start()
     keeper = None if folder is None else _Keeper(folder, federation)
-    if keeper is not None:
-        state = keeper.open(resume=resume) or state
-    while state.round < federation.config.rounds:
-        state, record = federation.step(state)
-        if keep is not None:
-            keep(record)
+    with ExitStack() as closing:
         if keeper is not None:
-            keeper.save(state, record)
-        if on_round is not None:
-            on_round(record)
+            closing.callback(keeper.lock().release)
+            state = keeper.open(resume=resume) or state
+        while state.round < federation.config.rounds:
+            state, record = federation.step(state)
+            if keep is not None:
+                keep(record)
+            if keeper is not None:
+                keeper.save(state, record)
+            if on_round is not None:
+                on_round(record)
     return state
 
 
@@ -69,6 +78,13 @@ class _Keeper:
         self._files = ResultFiles(folder)
         self._saved = -math.inf
 
+    def lock(self) -> WriterLock:
+        """Make the folder and keep every other run out of it."""
+        with storing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / CHECKPOINT
+        return WriterLock(path, busy=CheckpointError, failed=CheckpointError)
+
     def open(self, *, resume: bool) -> FederationState | None:
         """Prepare the folder; return the state to continue from, if there is one."""
         path = self._folder / CHECKPOINT
@@ -79,15 +95,17 @@ class _Keeper:
                     "or choose another folder"
                 )
             checkpoint = load_checkpoint(path, self._fingerprint)
-            self._files.cut(checkpoint.sizes)
+            with storing(self._folder):
+                self._files.cut(checkpoint.sizes)
             return checkpoint.state
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._files.create(self._metric)
+        with storing(self._folder):
+            self._files.create(self._metric)
         return None
 
     def save(self, state: FederationState, record: RoundRecord) -> None:
         """Keep a finished round."""
-        sizes = self._files.append(record)
+        with storing(self._folder):
+            sizes = self._files.append(record)
         due = time.monotonic() - self._saved >= CHECKPOINT_SECONDS
         if due or state.round == self._last_round:
             checkpoint = Checkpoint(state, self._fingerprint, sizes)

@@ -1,4 +1,4 @@
-"""The ledger of a Flower run."""
+"""The ledger of a run of an engine."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,8 @@ def recording(
 ) -> Iterator[Record | None]:
     """Open the ledger, if there is one, and yield what writes a round into it.
 
-    Flower cannot continue a run, so each start is a run of its own in the ledger.
+    Each start is a run of its own in the ledger: what an engine continues, it continues without
+    our history.
     """
     if ledger is None:
         yield None

@@ -1,10 +1,31 @@
-"""Who did what over a run, in a few lines for the server's log."""
+"""What a round and a run come to: numbers for metrics, a few lines for the server's log."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from fedmerit.types import RoundRecord
+
+
+def round_metrics(record: RoundRecord) -> dict[str, int | float]:
+    """Return score, weight, p-value, flag and reward of every client, by ``name/<client>``."""
+    found: dict[str, int | float] = {
+        "clients": sum(not math.isnan(client.weight) for client in record.clients),
+        "flagged": sum(client.flagged for client in record.clients),
+        "rejected": len(record.rejected),
+    }
+    for client in record.clients:
+        entries = {
+            "score": client.score,
+            "weight": client.weight,
+            "p-value": client.p_value,
+            "flagged": int(client.flagged),
+            "reward": client.reward,
+        }
+        for name, value in entries.items():
+            if value is not None and not math.isnan(value):
+                found[f"{name}/{client.client}"] = value
+    return found
 
 
 class RunSummary:

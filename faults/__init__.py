@@ -1,0 +1,1 @@
+"""What can go wrong, provoked for real: `make faults` writes docs/results/faults.md."""
