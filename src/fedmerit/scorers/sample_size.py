@@ -34,7 +34,9 @@ def sample_size(epsilon: float, delta: float, clients: int) -> int:
     The share of sampled parameters on which two clients agree differs from the share among all by
     more than `epsilon` for any pair of `clients`, with probability at most `delta`. By Hoeffding's
     inequality, which also holds for sampling without replacement (Hoeffding 1963, section 6), and
-    a union bound over the pairs. It does not depend on the size of the model.
+    a union bound over the pairs. It does not depend on the size of the model. The bound holds for
+    a fixed notion of which levels agree; scores estimate that on the sample as well, which adds to
+    the error (docs/results/performance.md has what was seen).
 
     Examples
     --------
