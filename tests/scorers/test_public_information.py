@@ -127,7 +127,8 @@ def test_noise_never_pays():
         updates[0] += scale * direction.astype(np.float32)
         result = fedmerit.score(updates, public=world.public, rng=0)
         earned.append(result.scores[0] / result.scores[1:].mean())
-    assert (np.diff(earned) < 0).all()
+    # It falls with every step, until nothing is left to lose.
+    assert ((np.diff(earned) < 0) | (np.array(earned[:-1]) == 0)).all()
     assert earned[1] > 0.8
     assert earned[-1] < 0.02
 
