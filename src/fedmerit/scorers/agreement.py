@@ -13,11 +13,8 @@ from fedmerit.kernels.agreement import (
     VARIANCE,
     score_pairs,
 )
-from fedmerit.scorers.pairs import joint_counts, pair_matrix
+from fedmerit.scorers.pairs import fits_a_matrix, joint_counts, pair_matrix
 from fedmerit.types import Signals
-
-# Matrices of more clients than this are not made: 4,096 of them take 128 MB each.
-_MATRIX_CLIENTS = 4096
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class PairScores:
 
     def matrix(self, values: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Put the values into a (k, k) matrix, NaN where not compared; None for many clients."""
-        if self.clients > _MATRIX_CLIENTS:
+        if not fits_a_matrix(self.clients):
             return None
         return pair_matrix(self.clients, self.ordered, values)
 

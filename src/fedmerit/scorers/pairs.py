@@ -24,6 +24,7 @@ from fedmerit.validation import check_count
 _BLOCK_BYTES = 4 * 2**20
 # A histogram of many levels takes up to 0.5 MB per pair.
 _HISTOGRAM_BYTES = 32 * 2**20
+_MATRIX_CLIENTS = 4096
 
 
 def check_enough_parameters(signals: Signals) -> None:
@@ -136,6 +137,11 @@ def _tiles(starts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
         for begin in range(int(starts[group]), int(starts[group + 1]), most)
     ]
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def fits_a_matrix(clients: int) -> bool:
+    """Say whether (k, k) matrices are made of so many clients: 4,096 of them take 128 MB each."""
+    return clients <= _MATRIX_CLIENTS
 
 
 def pair_matrix(

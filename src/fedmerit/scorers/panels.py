@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.scorers.pairs import fits_a_matrix
 from fedmerit.types import Contributions
-
-# Matrices of more clients than this are not made.
-_MATRIX_CLIENTS = 4096
 
 
 def draw_panels(clients: int, largest: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
@@ -36,7 +34,7 @@ def join_panels(
         return joined
 
     def matrix(name: str) -> NDArray[np.float64] | None:
-        if len(everyone) > _MATRIX_CLIENTS:
+        if not fits_a_matrix(len(everyone)):
             return None
         full = np.full((len(everyone), len(everyone)), np.nan)
         for panel, result in zip(panels, results, strict=True):

@@ -105,17 +105,8 @@ class FederationConfig:
     scorer : Scorer or None
         None scores nobody (plain FedAvg needs no scores). A run can be resumed if the scorer's repr
         says its settings, as that of a dataclass does.
-    weighting : str
-        "gated": softmax of `alpha` times the score over clients with evidence of work, nothing for
-        the others; "score": softmax over all (Fed-PCA); "size": by claimed data size (FedAvg);
-        "uniform".
-    rule : str
-        How updates are combined, a name in `fedmerit.AGGREGATORS`.
-    norm_bound : float or None
-        Updates longer than so many median norms are shrunk before they are combined.
-    reward : RewardRule or None
-        How a round is paid. A round with fewer than two usable replies has no scores and pays
-        nobody.
+    weighting, alpha, rule, norm_bound, reward
+        How the server settles a round, see `fedmerit.rounds.RoundRules`.
     together : bool
         Train all clients of a round together. False trains one after the other: slower, for modules
         that cannot be stacked.
@@ -126,9 +117,6 @@ class FederationConfig:
         Average a row of embeddings over the clients that touched it, not over all.
     scored : str
         What scores look at in models with embeddings: "dense", which every client trains, or "all".
-    together : bool
-        Train all clients of a round together. False trains one after the other: slower, for modules
-        that cannot be stacked.
     """
 
     users: int = 100
