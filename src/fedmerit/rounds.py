@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.aggregators import AGGREGATORS, aggregate
+from fedmerit.aggregators import AGGREGATORS, NORM_BOUND, aggregate
 from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.agreement_map import pack_agreement
 from fedmerit.errors import SettingError, UnknownNameError
@@ -66,7 +66,7 @@ class RoundRules:
     weighting: str = "gated"
     alpha: float = 10.0
     rule: str = "mean"
-    norm_bound: float | None = 3.0
+    norm_bound: float | None = NORM_BOUND
     reward: RewardRule | None = None
 
     def __post_init__(self) -> None:

@@ -165,7 +165,7 @@ def test_a_model_is_read_as_its_step_from_the_global_model():
     change, _ = flow.finish()
     updates = [flat(start) + work(0, row) - flat(start) for row in range(CLIENTS)]
     weights = [client.weight for client in flow.records[0].clients]
-    expected = fedmerit.aggregate(updates, weights, norm_bound=3.0)
+    expected = fedmerit.aggregate(updates, weights, norm_bound=1.5)
     np.testing.assert_array_equal(flat(change.data), expected)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import fedmerit
 from fedmerit.scorers.evidence import agreeing_z, discoveries, upper_tail
+from fedmerit.scorers.merit import orientation_of
 from fedmerit.scorers.strata import assign_strata, lay_out
 from fedmerit.validation import check_round
 from tests.conftest import JIT_OFF
@@ -95,6 +96,34 @@ def test_reversed_update_scores_at_most_zero():
     assert result.scores[0] <= 0
     assert result.reasons[0] == "reversed"
     assert not result.eligible[0]
+
+
+def faintly_agreeing(pull):
+    """Updates that share a faint direction, each with `pull` times its strength."""
+    rng = np.random.default_rng(5)
+    common = rng.normal(size=20_000)
+    return np.array([0.35 * p * common + rng.normal(size=20_000) for p in pull])
+
+
+def test_reversal_is_seen_where_the_cohort_agrees_faintly():
+    updates = faintly_agreeing([1, 0.9, 1.1, 1, 0.8, 1, -1, -0.9])
+    trust = np.array([5.0] * 6 + [1.0] * 2)  # each by the peers it agrees with
+    quality, reversed_ = orientation_of(updates @ updates.T, trust)
+    assert reversed_.tolist() == [False] * 6 + [True] * 2
+    assert (quality[:6] > 0.8).all()
+    assert (quality[6:] == -1).all()
+
+
+def test_honest_clients_that_pull_apart_are_not_reversed():
+    rng = np.random.default_rng(6)
+    classes = rng.normal(size=(10, 20_000))
+    for _ in range(20):  # every client has two of ten classes and unlearns the others
+        held = np.array([rng.choice(10, 2, replace=False) for _ in range(12)])
+        pull = np.full((12, 10), -0.2)
+        np.put_along_axis(pull, held, 1.0, axis=1)
+        updates = pull @ classes + 2 * rng.normal(size=(12, 20_000))
+        _, reversed_ = orientation_of(updates @ updates.T, np.ones(12))
+        assert not reversed_.any()
 
 
 def test_near_copies_share_one_score():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedmerit.aggregators import AGGREGATORS
+from fedmerit.aggregators import AGGREGATORS, NORM_BOUND
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
 from fedmerit.cli.options import Alpha, Json, Quantiser, Seed, completed_from, listed
@@ -88,7 +88,7 @@ def simulate(
     ] = "mean",
     norm_bound: Annotated[
         float, typer.Option(help="Longest update, in median norms; 0 for no bound.")
-    ] = 3.0,
+    ] = NORM_BOUND,
     out: Annotated[
         Path | None, typer.Option(help="Folder for rounds.csv, clients.csv and the checkpoint.")
     ] = None,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from fedmerit.aggregators import NORM_BOUND
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.quantisers import CpSGD
@@ -110,7 +111,7 @@ PUBLISHED = Line(
     "score",
     PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000),
 )
-DEFAULT = Line("fedmerit", "fedmerit, default", "gated", Merit(), norm_bound=3.0)
+DEFAULT = Line("fedmerit", "fedmerit, default", "gated", Merit(), norm_bound=NORM_BOUND)
 LINES = (FEDAVG, PUBLISHED, DEFAULT)
 
 

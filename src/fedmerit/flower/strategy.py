@@ -16,6 +16,7 @@ from fedmerit.adapters.layout import Layout
 from fedmerit.adapters.recording import Record, recording
 from fedmerit.adapters.settling import settle_or_skip
 from fedmerit.adapters.summary import RunSummary, round_metrics
+from fedmerit.aggregators import NORM_BOUND
 from fedmerit.flower.arrays import named
 from fedmerit.flower.metrics import combine, readable, scalars
 from fedmerit.flower.replies import Asked, read_replies
@@ -260,7 +261,7 @@ class FedMerit(_Settled):
         weighting: str = "gated",
         alpha: float = 10.0,
         rule: str = "mean",
-        norm_bound: float | None = 3.0,
+        norm_bound: float | None = NORM_BOUND,
         reward: RewardRule | None = None,
         **settings: Any,
     ) -> None:

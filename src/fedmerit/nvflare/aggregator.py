@@ -21,6 +21,7 @@ from fedmerit.adapters.recording import Record, recording
 from fedmerit.adapters.replies import clean
 from fedmerit.adapters.settling import settle_or_skip
 from fedmerit.adapters.summary import RunSummary, round_metrics
+from fedmerit.aggregators import NORM_BOUND
 from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.incentive.rewards import RewardRule
 from fedmerit.ledger import SigningKey
@@ -67,7 +68,7 @@ class MeritAggregator(Aggregator):
         weighting: str = "gated",
         alpha: float = 10.0,
         rule: str = "mean",
-        norm_bound: float | None = 3.0,
+        norm_bound: float | None = NORM_BOUND,
         reward: RewardRule | None = None,
         ledger: str | None = None,
         key: SigningKey | None = None,

@@ -36,14 +36,20 @@ _BETTER_PEERS = 0.75
 _SIZE_CAP = 2.0
 # A cohort whose updates agree less than this has no direction to compare with.
 _LEAST_DIRECTION = 0.02
+# Of normal values, the standard deviation is so many median absolute deviations.
+_SD_PER_MAD = 1.4826
 # Amounts are compared between all pairs; of more clients than this, inside random panels.
 PANEL = 256
 # A private part below this share of the update is rounding.
 _ROUNDING = 3e-6
-# A client that points against the cohort by at least half of what the cohort agrees is reversed.
+# A client is reversed that points against the cohort by at least half of what the cohort agrees,
+# and stands so many robust standard deviations below it: where honest clients pull apart
+# themselves, being against the mean is no offence.
 _REVERSED = -0.5
+_FAR_BELOW = 5.0
 # In an undecided round a client is paid if it has shown this share of the cohort's trust.
 _LEAST_TRUST = 0.1
+# Below this much agreement of the trusted, who points away from them is not paid less.
 _CLEAR_DIRECTION = 0.25
 
 
@@ -87,7 +93,7 @@ class Merit:
         whole, private = inner_products(inputs, starts)
         cosine, work = work_of(private, whole, inputs.parameters)
         trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
-        quality, direction = quality_of(whole, trust)
+        quality, reversed_ = orientation_of(whole, trust)
 
         cohort = find_cohort(evidence.z)
         copies = near_copies(cosine)
@@ -97,7 +103,7 @@ class Merit:
             cohort.members | (undecided & _trusted(inputs.trust, work, cohort.members))
         )
         scores = np.where(passed, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
-        reversed_ = passed & (direction >= _CLEAR_DIRECTION) & (quality <= -np.sqrt(-_REVERSED))
+        reversed_ &= passed
 
         def reason(client: int) -> str:
             if explained[client]:
@@ -190,10 +196,10 @@ def work_of(
     return cosine, share * coherence * agreement
 
 
-def quality_of(
+def orientation_of(
     whole: NDArray[np.float64], trust: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float]:
-    """Return each client's orientation in [-1, 1], and how much the trusted agree.
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return each client's quality in [-1, 1], and who is reversed.
 
     Orientation is the mean cosine with the others, weighted by trust, relative to the cohort's.
     More than the cohort's is not paid: a replayed global update inside a report could fake it.
@@ -204,9 +210,17 @@ def quality_of(
     weights /= weights.sum(axis=1, keepdims=True)
     toward = (weights * cosine).sum(axis=1)
     direction = float((trust * toward).sum() / trust.sum())
+    centre = float(np.median(toward))
+    spread = _SD_PER_MAD * float(np.median(np.abs(toward - centre)))
+    reversed_ = (
+        (direction >= _LEAST_DIRECTION)
+        & (toward <= _REVERSED * direction)
+        & (toward < centre - _FAR_BELOW * spread)
+    )
     if direction < _CLEAR_DIRECTION:
         # No common direction, as with few classes per client: who points away is not worse.
         toward = (weights * np.maximum(cosine, 0.0)).sum(axis=1)
     reference = float((trust * toward).sum() / trust.sum())
     relative = np.clip(toward / max(reference, _LEAST_DIRECTION), -1.0, 1.0)
-    return np.sign(relative) * np.sqrt(np.abs(relative)), direction
+    relative[reversed_] = -1.0
+    return np.sign(relative) * np.sqrt(np.abs(relative)), reversed_

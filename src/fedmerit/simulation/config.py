@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.aggregators import NORM_BOUND
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule
@@ -132,7 +133,7 @@ class FederationConfig:
     weighting: str = "gated"
     alpha: float = 10.0
     rule: str = "mean"
-    norm_bound: float | None = 3.0
+    norm_bound: float | None = NORM_BOUND
     reward: RewardRule | None = None
     together: bool = True
     # Not in the repr, so that runs which do not use them keep their fingerprints.
