@@ -14,7 +14,10 @@ from pathlib import Path
 from fuzz.targets import TARGETS, run, seeds
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
-_ODD = (b"\x00" * 4, b"\xff" * 4, b"\xff\xff\xff\x7f", b"NaN", b"1e999", b"-1", b"PK\x01\x02", b"'")
+_ODD = (
+    *(b"\x00" * 4, b"\xff" * 4, b"\xff\xff\xff\x7f", b"NaN", b"1e999", b"-1", b"PK\x01\x02", b"'"),
+    *(b"9" * 19, b"9" * 25, b"9" * 5000, "\N{SUPERSCRIPT TWO}".encode(), b"\r", b'"', b"\t"),
+)
 
 
 def mutate(content: bytes, rng: random.Random) -> bytes:

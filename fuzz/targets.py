@@ -4,6 +4,7 @@ Everything else that comes out, and memory beyond a fixed bound, is a finding.
 """
 
 import contextlib
+import gzip
 import io
 import sqlite3
 import tempfile
@@ -22,6 +23,11 @@ from fedmerit.reading import read_round
 from fedmerit.report.source import open_source
 from fedmerit.simulation.cache import restore
 from fedmerit.simulation.checkpoint import load_checkpoint
+from fedmerit.simulation.clicks.events import Events
+from fedmerit.simulation.clicks.kuairand import read_kuairand
+from fedmerit.simulation.clicks.log import build_log
+from fedmerit.simulation.clicks.movielens import read_ratings
+from fedmerit.simulation.clicks.taobao import read_display_ads, read_user_behavior
 from fedmerit.simulation.idx import decode_idx, read_folder
 
 LIMIT = 10**7
@@ -65,6 +71,34 @@ def _round(path: Path) -> object:
     return read_round(path, limit=LIMIT)
 
 
+def _clicks(read: Callable[[Path], Events], **others: bytes) -> Callable[[Path], object]:
+    """Read a click log whose `others` files are sound, and cut it into clients."""
+
+    def use(path: Path) -> object:
+        for name, content in others.items():
+            (path.parent / f"{name}.csv").write_bytes(content)
+        return build_log("fuzzed", read(path.parent))
+
+    return use
+
+
+def _ratings(content: bytes) -> object:
+    text = content.decode("utf-8", "replace")
+    return read_ratings(text, _MOVIES.decode(), "ratings", "movies")
+
+
+_VIDEOS = b"video_id,tag\n1,5\n2,6\n"
+_IMPRESSIONS = b"user_id,video_id,time_ms,is_click,tab\n" + b"".join(
+    b"7,%d,%d,%d,1\n" % (1 + i % 2, 1000 + i, i % 3 == 0) for i in range(25)
+)
+_ADS = b"adgroup_id,cate_id\n1,5\n2,6\n"
+_SAMPLE = b"user,time_stamp,adgroup_id,pid,nonclk,clk\n" + b"".join(
+    b"7,%d,%d,front,%d,%d\n" % (1000 + i, 1 + i % 2, i % 3 != 0, i % 3 == 0) for i in range(25)
+)
+_BEHAVIOUR = b"".join(b"7,%d,5,pv,%d\n" % (1 + i % 4, 1000 + i) for i in range(25))
+_MOVIES = b"item_id:token\tgenre:token\nHeat\tCrime Drama\n"
+_RATED = b"user_id:token\titem_id:token\trating:float\ttimestamp:float\na\tHeat\t4\t978300760\n"
+
 TARGETS: dict[str, Target] = {
     "npz": _with_file("a.npz", _round),
     "npy": _with_file("a.npy", _round),
@@ -77,6 +111,22 @@ TARGETS: dict[str, Target] = {
     "ledger": _with_file("a.ledger", _ledger),
     "key": _with_file("key.pem", SigningKey.load),
     "results": _with_file("rounds.csv", _results),
+    "impressions": _with_file(
+        "log_standard_1.csv", _clicks(read_kuairand, video_features_basic_pure=_VIDEOS)
+    ),
+    "impressions-gzip": _with_file(
+        "log_standard_1.csv.gz", _clicks(read_kuairand, video_features_basic_pure=_VIDEOS)
+    ),
+    "videos": _with_file(
+        "video_features_basic_pure.csv", _clicks(read_kuairand, log_standard_1=_IMPRESSIONS)
+    ),
+    "watched": _with_file(
+        "user_history_1.csv",
+        _clicks(read_kuairand, log_standard_1=_IMPRESSIONS, video_features_basic_pure=_VIDEOS),
+    ),
+    "ads": _with_file("raw_sample.csv", _clicks(read_display_ads, ad_feature=_ADS)),
+    "page-views": _with_file("UserBehavior.csv", _clicks(read_user_behavior)),
+    "ratings": _ratings,
     "behaviours": _words(Assignment.parse),
     "reward": _words(parse_rule),
     "hash": _words(parse_hash),
@@ -160,8 +210,6 @@ def _idx() -> list[bytes]:
 
 
 def _gzip() -> list[bytes]:
-    import gzip
-
     return [gzip.compress(content) for content in _idx()]
 
 
@@ -182,6 +230,13 @@ _SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "checkpoint": _checkpoint,
     "ledger": _written_ledger,
     "results": lambda: [b"round,accuracy,loss,clients,rejected,flagged\n1,0.5,1.0,0,0,0\n"],
+    "impressions": lambda: [_IMPRESSIONS],
+    "impressions-gzip": lambda: [gzip.compress(_IMPRESSIONS, mtime=0)],
+    "videos": lambda: [_VIDEOS],
+    "watched": lambda: [b"user_id,last_time_ms,long_view_seq\n7,990,1 2 2\n"],
+    "ads": lambda: [_SAMPLE],
+    "page-views": lambda: [_BEHAVIOUR],
+    "ratings": lambda: [_RATED],
     "behaviours": lambda: [b"20% random-update, 10% noise:0.01"],
     "reward": lambda: [b"positive:budget=10000,minimum=100"],
     "hash": lambda: [b"ab" * 32],

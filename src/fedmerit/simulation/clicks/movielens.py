@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fedmerit.errors import DataError
 from fedmerit.simulation.clicks.events import Events
-from fedmerit.simulation.clicks.tables import read_rows
+from fedmerit.simulation.clicks.tables import read_rows, whole
 from fedmerit.simulation.wheel import download
 
 _LIKED = 4
@@ -89,14 +89,10 @@ def read_ratings(ratings: str, movies: str, ratings_name: str, movies_name: str)
                 f"{ratings_name}, line {line}: rating must be a whole number from 1 to 5, "
                 f"got {rating!r}"
             )
-        if not stamp.isdigit():
-            raise DataError(
-                f"{ratings_name}, line {line}: timestamp must be a whole number, got {stamp!r}"
-            )
         user.append(users.setdefault(who, len(users)))
         item.append(numbers.setdefault(title, len(numbers)))
         label.append(int(int(rating) >= _LIKED))
-        time.append(int(stamp))
+        time.append(whole(stamp, "timestamp", ratings_name, line))
     return Events.of(
         ratings_name,
         user=user,

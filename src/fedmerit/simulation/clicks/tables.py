@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TextIO
 
 from fedmerit.errors import DataError
 
+_TOO_LARGE = 2**63
 _SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 
 
@@ -22,7 +24,7 @@ def open_text(path: Path) -> Iterator[TextIO]:
         else:
             with path.open(encoding="utf-8", newline="") as file:
                 yield file
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from None
 
 
@@ -88,13 +90,16 @@ def _header(
 def whole(text: str, column: str, origin: str, line: int) -> int:
     """Read a whole number; an empty user or item is named as such."""
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         if not text.strip():
             raise DataError(f"{origin}, line {line}: {column} is empty") from None
         raise DataError(
-            f"{origin}, line {line}: {column} must be a whole number, got {text!r}"
+            f"{origin}, line {line}: {column} must be a whole number, got {text[:40]!r}"
         ) from None
+    if abs(number) >= _TOO_LARGE:
+        raise DataError(f"{origin}, line {line}: {column} must fit 64 bits, got {text[:40]!r}")
+    return number
 
 
 def click(text: str, column: str, origin: str, line: int) -> int:
