@@ -89,7 +89,7 @@ class Contributions:
         One score per client: higher is more. Zero is what independent noise earns on average.
     pairwise : (k, k) float
         Row i: the score of client i with each peer; NaN where the two were not compared. Matrices
-        of more than 4,096 clients are left out (all NaN).
+        of more than 4,096 clients, or of more than 256 who met few peers, are left out (all NaN).
     agreement, chance : (k, k) float
         The two parts of ``pairwise = agreement - chance``: how often the pair's signals count as
         agreeing on the same parameter, and how often they would on two different ones. NaN where

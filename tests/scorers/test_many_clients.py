@@ -64,6 +64,16 @@ def test_matrices_of_very_many_clients_are_left_out():
     assert np.isnan(absent.z[5, 7])
 
 
+@pytest.mark.parametrize(
+    ("clients", "peers", "kept"), [(256, 4, True), (400, 4, False), (400, None, True)]
+)
+def test_matrices_that_would_be_nearly_empty_are_left_out(clients, peers, kept):
+    ordered = plan_comparisons(clients, peers, np.random.default_rng(0))
+    ones = np.ones(len(ordered))
+    pairs = PairScores(clients, ordered, ones, ones, ones, ones, ones)
+    assert (pairs.matrix(ones) is not None) == kept
+
+
 def test_a_streamed_round_equals_the_round_at_once():
     world = public_round(clients=40, parameters=3000)
     updates = world.with_riders(world.last_update, world.noise(0.003)).astype(np.float32)

@@ -37,8 +37,8 @@ class PairScores:
         return means
 
     def matrix(self, values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Put the values into a (k, k) matrix, NaN where not compared; None for many clients."""
-        if not fits_a_matrix(self.clients):
+        """Put the values into a (k, k) matrix, NaN where not compared; None if it is too large."""
+        if not fits_a_matrix(self.clients, len(self.ordered)):
             return None
         return pair_matrix(self.clients, self.ordered, values)
 
@@ -53,13 +53,7 @@ def score_groups(
     clients = signals.values.shape[0]
     low, high = ordered.min(axis=1), ordered.max(axis=1)
     code, where = np.unique(low * clients + high, return_inverse=True)
-    results = np.empty((len(code), OUTPUTS))
-    for block, counts in joint_counts(
-        signals, order, starts, np.column_stack(divmod(code, clients))
-    ):
-        part = np.empty((len(block), OUTPUTS))
-        score_pairs(counts, part)
-        results[block] = part
+    results = _score_blocks(signals, order, starts, np.column_stack(divmod(code, clients)))
     score = results[:, AGREEMENT] - results[:, CHANCE]
     deviation = np.sqrt(results[:, VARIANCE])
     # No spread under independence (a constant report, say) is no evidence either way.
@@ -73,3 +67,18 @@ def score_groups(
         z=z[where],
         certificate=results[where, CERTIFICATE],
     )
+
+
+def _score_blocks(
+    signals: Signals,
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    pairs: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return the results of the pairs, (n, OUTPUTS); their counts are gone when it returns."""
+    results = np.empty((len(pairs), OUTPUTS))
+    for block, counts in joint_counts(signals, order, starts, pairs):
+        part = np.empty((len(block), OUTPUTS))
+        score_pairs(counts, part)
+        results[block] = part
+    return results

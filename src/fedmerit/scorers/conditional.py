@@ -31,7 +31,7 @@ from fedmerit.validation import check_count, check_finite, check_number
 # A residual of so many float32 roundings of the numbers behind it, or fewer, is a tie.
 _PRECISION = 16 * float(np.finfo(np.float32).eps)
 # So many clients' reports are held as floats at a time.
-_TOGETHER = 64
+_TOGETHER = 16
 # A client is flagged for lack of agreement only if a typical accepted one has so many times its z.
 _MARGIN = 2.0
 

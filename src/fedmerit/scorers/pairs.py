@@ -21,10 +21,13 @@ from fedmerit.types import Signals
 from fedmerit.validation import check_count
 
 # Pairs are counted in blocks, so that memory does not grow with the square of the clients.
-_BLOCK_BYTES = 4 * 2**20
+_BLOCK_BYTES = 2 * 2**20
 # A histogram of many levels takes up to 0.5 MB per pair.
 _HISTOGRAM_BYTES = 32 * 2**20
 _MATRIX_CLIENTS = 4096
+# Of more clients than this, a matrix is made only if a good part of it would be filled.
+_SPARSE_CLIENTS = 256
+_FILLED = 1 / 16
 
 
 def check_enough_parameters(signals: Signals) -> None:
@@ -139,9 +142,15 @@ def _tiles(starts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
-def fits_a_matrix(clients: int) -> bool:
-    """Say whether (k, k) matrices are made of so many clients: 4,096 of them take 128 MB each."""
-    return clients <= _MATRIX_CLIENTS
+def fits_a_matrix(clients: int, compared: int) -> bool:
+    """Say whether (k, k) matrices are made, where so many ordered pairs were compared.
+
+    4,096 clients take 128 MB each. Where many clients meet a few peers only, a matrix of gaps would
+    take more memory than all else.
+    """
+    if clients <= _SPARSE_CLIENTS:
+        return True
+    return clients <= _MATRIX_CLIENTS and compared >= _FILLED * clients**2
 
 
 def pair_matrix(

@@ -34,7 +34,7 @@ def join_panels(
         return joined
 
     def matrix(name: str) -> NDArray[np.float64] | None:
-        if not fits_a_matrix(len(everyone)):
+        if not fits_a_matrix(len(everyone), sum(len(panel) ** 2 for panel in panels)):
             return None
         full = np.full((len(everyone), len(everyone)), np.nan)
         for panel, result in zip(panels, results, strict=True):

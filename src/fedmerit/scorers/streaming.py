@@ -12,7 +12,7 @@ from fedmerit.types import Contributions, Signals
 from fedmerit.validation import MIN_CLIENTS, check_count, check_frame, check_vector
 
 # Updates are fitted together, so many at a time.
-_WAITING = 32
+_WAITING = 16
 
 
 class StreamedRound:

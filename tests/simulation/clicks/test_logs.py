@@ -185,6 +185,7 @@ BAD_LOGS = [
     (LOG + "1,1,1,2,1,1\n", "a.csv, line 2: is_click must be 0 or 1, got '2'"),
     (LOG + ",1,1,1,1,1\n", "a.csv, line 2: user_id is empty"),
     (LOG + "x,1,1,1,1,1\n", "a.csv, line 2: user_id must be a whole number, got 'x'"),
+    (LOG + f"{2**63},1,1,1,1,1\n", f"a.csv, line 2: user_id must fit 64 bits, got '{2**63}'"),
     (LOG + "1,1,1,0,1,1\n", "must have clicks, got none in 1 rows"),
     (LOG + "1,1,1,1,1,1\n", "must have events without a click, got none in 1 rows"),
     (LOG, "must have events without a click, got none in 0 rows"),

@@ -1,0 +1,1 @@
+"""Mutation testing: change one thing in the code and see whether a test notices."""
