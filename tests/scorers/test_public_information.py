@@ -107,7 +107,7 @@ def faintly_agreeing(pull):
 
 def test_reversal_is_seen_where_the_cohort_agrees_faintly():
     updates = faintly_agreeing([1, 0.9, 1.1, 1, 0.8, 1, -1, -0.9])
-    trust = np.array([5.0] * 6 + [1.0] * 2)  # each by the peers it agrees with
+    trust = np.array([5.0] * 6 + [0.5] * 2)  # each by the peers it agrees with
     quality, reversed_ = orientation_of(updates @ updates.T, trust)
     assert reversed_.tolist() == [False] * 6 + [True] * 2
     assert (quality[:6] > 0.8).all()
@@ -122,8 +122,14 @@ def test_honest_clients_that_pull_apart_are_not_reversed():
         pull = np.full((12, 10), -0.2)
         np.put_along_axis(pull, held, 1.0, axis=1)
         updates = pull @ classes + 2 * rng.normal(size=(12, 20_000))
-        _, reversed_ = orientation_of(updates @ updates.T, np.ones(12))
+        _, reversed_ = orientation_of(updates @ updates.T, rng.uniform(0.1, 1, size=12))
         assert not reversed_.any()
+
+
+def test_a_client_that_others_share_their_work_with_is_not_reversed():
+    updates = faintly_agreeing([1, 0.9, 1.1, 1, 0.8, 1, -1, -0.9])
+    _, reversed_ = orientation_of(updates @ updates.T, np.ones(8))
+    assert not reversed_.any()
 
 
 def test_near_copies_share_one_score():

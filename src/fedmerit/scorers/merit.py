@@ -42,11 +42,15 @@ _SD_PER_MAD = 1.4826
 PANEL = 256
 # A private part below this share of the update is rounding.
 _ROUNDING = 3e-6
-# A client is reversed that points against the cohort by at least half of what the cohort agrees,
-# and stands so many robust standard deviations below it: where honest clients pull apart
-# themselves, being against the mean is no offence.
+# A client is reversed that points against the cohort by at least half of what the cohort agrees...
 _REVERSED = -0.5
+# ...so many robust standard deviations below those who do not...
 _FAR_BELOW = 5.0
+# ...who point one way: what stands against them does not pull down what they agree on...
+_ONE_WAY = 1.25
+# ...and whose private work is shared by few: it has at most this share of their trust. Where honest
+# clients pull apart, as with few classes each, one of these fails (docs/decisions/0009).
+_LITTLE_TRUST = 0.2
 # In an undecided round a client is paid if it has shown this share of the cohort's trust.
 _LEAST_TRUST = 0.1
 # Below this much agreement of the trusted, who points away from them is not paid less.
@@ -210,13 +214,7 @@ def orientation_of(
     weights /= weights.sum(axis=1, keepdims=True)
     toward = (weights * cosine).sum(axis=1)
     direction = float((trust * toward).sum() / trust.sum())
-    centre = float(np.median(toward))
-    spread = _SD_PER_MAD * float(np.median(np.abs(toward - centre)))
-    reversed_ = (
-        (direction >= _LEAST_DIRECTION)
-        & (toward <= _REVERSED * direction)
-        & (toward < centre - _FAR_BELOW * spread)
-    )
+    reversed_ = _reversed(toward, direction, trust)
     if direction < _CLEAR_DIRECTION:
         # No common direction, as with few classes per client: who points away is not worse.
         toward = (weights * np.maximum(cosine, 0.0)).sum(axis=1)
@@ -224,3 +222,21 @@ def orientation_of(
     relative = np.clip(toward / max(reference, _LEAST_DIRECTION), -1.0, 1.0)
     relative[reversed_] = -1.0
     return np.sign(relative) * np.sqrt(np.abs(relative)), reversed_
+
+
+def _reversed(
+    toward: NDArray[np.float64], direction: float, trust: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return who points against a cohort that points one way."""
+    against: NDArray[np.bool_] = toward <= _REVERSED * direction
+    if direction < _LEAST_DIRECTION or 2 * against.sum() >= len(toward):
+        return np.zeros_like(against)
+    rest = toward[~against]
+    centre = float(np.median(rest))
+    spread = _SD_PER_MAD * float(np.median(np.abs(rest - centre)))
+    return (
+        against
+        & (centre <= _ONE_WAY * direction)
+        & (toward < centre - _FAR_BELOW * spread)
+        & (trust <= _LITTLE_TRUST * np.median(trust[~against]))
+    )
