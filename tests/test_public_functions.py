@@ -29,6 +29,8 @@ def result_or_error(call, *arguments, **settings):
 
 
 @given(any_matrix(), st.sampled_from(sorted(fedmerit.SCORERS)))
+@example(np.float32(2e8) * (1 - np.eye(3, 6, dtype=np.float32)), "merit")
+@example(np.full((3, 6), 2e8, np.float32) * (np.arange(3) > 0)[:, None], "merit")
 def test_score(updates, method):
     before = updates.copy()
     result = result_or_error(fedmerit.score, updates, method=method, rng=0)

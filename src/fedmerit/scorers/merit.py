@@ -177,12 +177,15 @@ def work_of(
     """
     clients = len(whole)
     norms = np.sqrt(np.diagonal(whole))
-    shrink = np.minimum(1.0, _NORM_CAP * np.median(norms) / np.maximum(norms, 1e-300))
+    longest = _NORM_CAP * float(np.median(norms))
+    shrink = np.divide(longest, norms, out=np.ones(clients), where=norms > longest)
     private_norms = np.sqrt(np.maximum(np.diagonal(private), 0.0))
     private_norms = np.where(private_norms > _ROUNDING * norms, private_norms, 0.0)
     cosine = cosines(private, private_norms)
     sizes = private_norms * shrink
-    share = np.minimum(1.0, sizes / max(_SIZE_CAP * float(np.median(sizes)), 1e-300))
+    large = _SIZE_CAP * float(np.median(sizes))
+    # Where most have no private part, any is large.
+    share = np.divide(sizes, large, out=(sizes > 0).astype(np.float64), where=sizes < large)
     # No pair counts beyond what the better of its two clients typically shows: colluders agree
     # perfectly with each other and with nobody else.
     typical = np.nanquantile(off_diagonal(cosine), _BETTER_PEERS, axis=1)
