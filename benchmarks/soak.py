@@ -7,9 +7,11 @@ processes after every round, and one round of 10,000 clients.
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +21,7 @@ import fedmerit
 from benchmarks.timing import ROOT, machine
 from fedmerit.behaviours import Assignment
 from fedmerit.ledger import Ledger, RunRecorder
+from fedmerit.report import open_source, write_report
 from fedmerit.rng import stream
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.datasets import load
@@ -115,6 +118,33 @@ def many() -> tuple[float, int, int]:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, caught, wrongly
 
 
+def look_at_report(ledger: Path) -> str:
+    """Write the report of the run, open it in a real browser, and say what came out."""
+    page = ledger.with_suffix(".html")
+    begin = time.perf_counter()
+    size = write_report(open_source(ledger), page) / 2**20
+    wrote = f"Report: {size:.1f} MB, written in {time.perf_counter() - begin:.0f} s; "
+    chromium = os.environ.get("FEDMERIT_CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        return wrote + "not opened, for want of a browser (`make browser`)."
+    from playwright.sync_api import sync_playwright
+
+    complaints: list[str] = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        opened = browser.new_page()
+        opened.on("pageerror", lambda error: complaints.append(str(error)))
+        begin = time.perf_counter()
+        opened.goto(page.as_uri())
+        opened.wait_for_selector("html[data-ready=true]", timeout=120_000)
+        seconds = time.perf_counter() - begin
+        charts = opened.locator("svg.main-svg").count()
+        browser.close()
+    return wrote + (
+        f"opened in Chromium in {seconds:.0f} s, {charts} drawings, {len(complaints)} errors."
+    )
+
+
 def draw(megabytes: Sequence[float]) -> None:
     """Draw the memory curve."""
     import matplotlib
@@ -144,6 +174,7 @@ def main() -> None:
             checked = ledger.verify()
             recorded = len(list(ledger.rounds()))
         size = (Path(name) / "soak.ledger").stat().st_size / 2**20
+        report = look_at_report(Path(name) / "soak.ledger")
     draw(meter.megabytes)
     warm, last = meter.megabytes[WARM_UP], meter.megabytes[-1]
     slope = np.polyfit(range(ROUNDS - WARM_UP), meter.megabytes[WARM_UP:], 1)[0]
@@ -170,6 +201,7 @@ def main() -> None:
         f"Clients seen: {meter.seen[-1]}; replies rejected: {meter.rejected}.",
         f"Ledger: {recorded} rounds, {size:.1f} MB, "
         + ("verifies." if checked.ok else f"does NOT verify: {checked.problem}."),
+        report,
         f"Accuracy at the end {accuracy:.3f}.",
         "",
         "## One round of 10,000 clients",

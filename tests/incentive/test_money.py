@@ -72,6 +72,11 @@ def test_bounds_hold_and_money_is_kept_back_only_when_all_are_full(
         )
 
 
+def test_what_is_left_goes_to_the_largest_remainders() -> None:
+    assert split(10, [1, 2, 4], ["ann", "bob", "cat"]) == [1, 3, 6]  # 1.43, 2.86, 5.71
+    assert split(11, [5, 3, 1], ["ann", "bob", "cat"]) == [6, 4, 1]  # 6.11, 3.67, 1.22
+
+
 def test_ties_go_to_the_first_ids() -> None:
     assert split(2, [1, 1, 1], ["c", "a", "b"]) == [0, 1, 1]
 

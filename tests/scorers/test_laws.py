@@ -135,6 +135,8 @@ def test_parts_of_a_score_add_up():
         assert (result.agreement - result.chance)[compared] == pytest.approx(
             result.pairwise[compared], abs=1e-12
         )
+        for share in (result.agreement[compared], result.chance[compared]):
+            assert 0 <= share.min() <= share.max() <= 1
 
 
 def test_correlated_agreement_equals_its_definition(rng):
