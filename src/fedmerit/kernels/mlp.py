@@ -108,36 +108,91 @@ def _update_then_forward(
 ) -> None:
     """Apply the step (now, delta) to the first layer and add its product with `following`.
 
-    Two rows and five samples at a time: what is added up stays in registers longer.
+    Eight rows at a time go into the product: what is added up stays in registers longer. They are
+    added in pairs, one pair after the other, as the rows at the end are.
     """
-    rows, units = first.shape
-    width = len(delta)
+    rows, width = len(first), len(delta)
+    eights = rows - rows % 8
+    for i in range(0, eights, 8):
+        for r in range(i, i + 8, 2):
+            _update_pair(first, velocity, now, delta, r, rate, momentum)
+        w0, w1, w2, w3 = first[i], first[i + 1], first[i + 2], first[i + 3]
+        w4, w5, w6, w7 = first[i + 4], first[i + 5], first[i + 6], first[i + 7]
+        for b in range(width):
+            h = hidden[b]
+            x0, x1 = following[i, b], following[i + 1, b]
+            x2, x3 = following[i + 2, b], following[i + 3, b]
+            x4, x5 = following[i + 4, b], following[i + 5, b]
+            x6, x7 = following[i + 6, b], following[i + 7, b]
+            for j in range(len(h)):
+                total = h[j] + (x0 * w0[j] + x1 * w1[j])
+                total += x2 * w2[j] + x3 * w3[j]
+                total += x4 * w4[j] + x5 * w5[j]
+                h[j] = total + (x6 * w6[j] + x7 * w7[j])
+    for i in range(eights, rows, 2):
+        _update_pair(first, velocity, now, delta, i, rate, momentum)
+        w0, w1 = first[i], first[i + 1]
+        for b in range(width):
+            x0, x1, h = following[i, b], following[i + 1, b], hidden[b]
+            for j in range(len(h)):
+                h[j] += x0 * w0[j] + x1 * w1[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _update_pair(
+    first: Floats,
+    velocity: Floats,
+    now: Floats,
+    delta: Floats,
+    i: int,
+    rate: np.float32,
+    momentum: np.float32,
+) -> None:
+    """Apply the step to rows i and i + 1, five samples at a time.
+
+    The first five come with the momentum, and the last five, where all are in fives, with the
+    weights: each pass over the rows that is saved is a tenth of a step.
+    """
+    width, units = delta.shape
     fives = width - width % 5
-    for i in range(0, rows, 2):
-        w0, w1, v0, v1 = first[i], first[i + 1], velocity[i], velocity[i + 1]
+    weights_follow = not (width > 5 and fives == width)
+    w0, w1, v0, v1 = first[i], first[i + 1], velocity[i], velocity[i + 1]
+    if fives == 0:
         for j in range(units):
             v0[j] *= momentum
             v1[j] *= momentum
-        for b in range(0, fives, 5):
-            p, q = now[i, b : b + 5], now[i + 1, b : b + 5]
-            p0, p1, p2, p3, p4 = p[0], p[1], p[2], p[3], p[4]
-            q0, q1, q2, q3, q4 = q[0], q[1], q[2], q[3], q[4]
-            d0, d1, d2, d3, d4 = delta[b], delta[b + 1], delta[b + 2], delta[b + 3], delta[b + 4]
+    for b in range(0, fives, 5):
+        p, q = now[i, b : b + 5], now[i + 1, b : b + 5]
+        p0, p1, p2, p3, p4 = p[0], p[1], p[2], p[3], p[4]
+        q0, q1, q2, q3, q4 = q[0], q[1], q[2], q[3], q[4]
+        d0, d1, d2, d3, d4 = delta[b], delta[b + 1], delta[b + 2], delta[b + 3], delta[b + 4]
+        if b == 0:
+            for j in range(units):
+                s = p0 * d0[j] + p1 * d1[j] + p2 * d2[j] + p3 * d3[j] + p4 * d4[j]
+                t = q0 * d0[j] + q1 * d1[j] + q2 * d2[j] + q3 * d3[j] + q4 * d4[j]
+                v0[j] = momentum * v0[j] + s
+                v1[j] = momentum * v1[j] + t
+        elif b + 5 < width:
             for j in range(units):
                 v0[j] += p0 * d0[j] + p1 * d1[j] + p2 * d2[j] + p3 * d3[j] + p4 * d4[j]
                 v1[j] += q0 * d0[j] + q1 * d1[j] + q2 * d2[j] + q3 * d3[j] + q4 * d4[j]
-        for b in range(fives, width):
-            p0, q0, d0 = now[i, b], now[i + 1, b], delta[b]
+        else:
             for j in range(units):
-                v0[j] += p0 * d0[j]
-                v1[j] += q0 * d0[j]
+                s = v0[j] + (p0 * d0[j] + p1 * d1[j] + p2 * d2[j] + p3 * d3[j] + p4 * d4[j])
+                t = v1[j] + (q0 * d0[j] + q1 * d1[j] + q2 * d2[j] + q3 * d3[j] + q4 * d4[j])
+                v0[j] = s
+                v1[j] = t
+                w0[j] -= rate * s
+                w1[j] -= rate * t
+    for b in range(fives, width):
+        p0, q0, d0 = now[i, b], now[i + 1, b], delta[b]
+        for j in range(units):
+            v0[j] += p0 * d0[j]
+            v1[j] += q0 * d0[j]
+    if weights_follow:
         for j in range(units):
             w0[j] -= rate * v0[j]
             w1[j] -= rate * v1[j]
-        for b in range(width):
-            x0, x1, h = following[i, b], following[i + 1, b], hidden[b]
-            for j in range(units):
-                h[j] += x0 * w0[j] + x1 * w1[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
