@@ -1,7 +1,7 @@
 """Tables of the MNIST experiments: ``python -m benchmarks.mnist_statements FOLDER``.
 
 FOLDER is the `--out` of ``fedmerit reproduce mnist-honest``, ``mnist-free-riders`` and
-``mnist-noise``. Every figure is a mean over the seeds, with the lowest and the highest.
+``mnist-noise``, and of ``python -m benchmarks.mnist_without_riders``. Every figure is a mean over the seeds, with the lowest and the highest.
 """
 
 import sys
@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 
+from benchmarks.mnist_without_riders import NAME
 from fedmerit.experiments.runner import Outcome, read_outcomes
 
 FEDAVG, PUBLISHED, DEFAULT = "fedavg", "fed-pca-published", "fedmerit"
@@ -72,6 +73,21 @@ def against(outcomes: Sequence[Outcome], clean: Sequence[Outcome], head: str) ->
     return rows
 
 
+def without(riders: Sequence[Outcome], others: Sequence[Outcome]) -> list[str]:
+    """Return what riders cost against the run in which they stay at home."""
+    rows = ["| riders | with them, by seed | without them | difference |", "|---:|---:|---:|---:|"]
+    for value in sorted({outcome.value for outcome in others}):
+        there, gone = pick(riders, DEFAULT, value), pick(others, DEFAULT, value)
+        pairs = list(zip(there, gone, strict=True))
+        cells = [
+            ", ".join(f"{run.accuracy:.4f}" for run in there),
+            ", ".join(f"{run.accuracy:.4f}" for run in gone),
+            ", ".join(f"{a.accuracy - b.accuracy:+.4f}" for a, b in pairs),
+        ]
+        rows.append(f"| {value:g} % | " + " | ".join(cells) + " |")
+    return rows
+
+
 def main(folder: Path) -> None:
     """Print all tables."""
     names = ("mnist-honest", "mnist-free-riders", "mnist-noise")
@@ -79,6 +95,8 @@ def main(folder: Path) -> None:
     print("\n".join(["## All honest", "", *honest(clean), ""]))
     print("\n".join(["## Free riders", "", *along(riders, "riders", lambda v: f"{v:g} %"), ""]))
     print("\n".join([*against(riders, clean, "riders, %"), ""]))
+    home = read_outcomes(folder / NAME / f"{NAME}.csv")
+    print("\n".join([*without(riders, home), ""]))
     print("\n".join(["## Noise", "", *along(noise, "noise", lambda v: f"{v:g}"), ""]))
     print("\n".join(against(noise, clean, "noise")))
 
