@@ -1,7 +1,8 @@
 """Tables of the MNIST experiments: ``python -m benchmarks.mnist_statements FOLDER``.
 
 FOLDER is the `--out` of ``fedmerit reproduce mnist-honest``, ``mnist-free-riders`` and
-``mnist-noise``, and of ``python -m benchmarks.mnist_without_riders``. Every figure is a mean over the seeds, with the lowest and the highest.
+``mnist-noise``, and of ``python -m benchmarks.mnist_without_riders``. Every figure is a mean over
+the seeds, with the lowest and the highest.
 """
 
 import sys
