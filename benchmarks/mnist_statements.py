@@ -20,6 +20,10 @@ PAPER = {FEDAVG: "0.9458", PUBLISHED: "0.9421", DEFAULT: ""}
 
 def spread(values: Sequence[float], digits: int = 4) -> str:
     """Return the mean with the lowest and the highest value."""
+    if not values:
+        return ""
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f} (one seed)"
     low, high = min(values), max(values)
     return f"{mean(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
@@ -52,7 +56,7 @@ def along(outcomes: Sequence[Outcome], head: str, name: Callable[[float], str]) 
             runs = pick(outcomes, line, value)
             weights = [o.dishonest_weight for o in runs if o.dishonest_weight == o.dishonest_weight]
             cells.append(spread([o.accuracy for o in runs]))
-            cells.append(spread(weights, 5) if weights else "")
+            cells.append(spread(weights, 5))
         rows.append(f"| {name(value)} | " + " | ".join(cells) + " |")
     return rows
 
@@ -79,7 +83,7 @@ def without(riders: Sequence[Outcome], others: Sequence[Outcome]) -> list[str]:
     rows = ["| riders | with them, by seed | without them | difference |", "|---:|---:|---:|---:|"]
     for value in sorted({outcome.value for outcome in others}):
         there, gone = pick(riders, DEFAULT, value), pick(others, DEFAULT, value)
-        pairs = list(zip(there, gone, strict=True))
+        pairs = list(zip(there, gone, strict=False))  # runs that are there so far
         cells = [
             ", ".join(f"{run.accuracy:.4f}" for run in there),
             ", ".join(f"{run.accuracy:.4f}" for run in gone),
