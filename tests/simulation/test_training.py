@@ -111,16 +111,19 @@ def test_a_clients_update_does_not_depend_on_who_else_trains_or_how_they_are_gro
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("inputs", [5, 6])
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_the_kernel_equals_sequential_for_odd_and_even_sizes(inputs, dropout):
+@pytest.mark.parametrize(
+    ("inputs", "dropout", "batch_size"),
+    [(5, 0.0, 7), (6, 0.4, 7), (5, 0.4, 3), (16, 0.0, 5), (19, 0.4, 10), (24, 0.0, 15)],
+)
+def test_the_kernel_equals_sequential_for_sizes_of_all_kinds(inputs, dropout, batch_size):
     torch.manual_seed(2)
     network = Network(Mlp((inputs, 7, 3), dropout), (inputs,))
-    start, training = network.flatten(), LocalTraining(epochs=2, batch_size=7, momentum=0.9)
+    start = network.flatten()
+    training = LocalTraining(epochs=2, batch_size=batch_size, momentum=0.9)
 
     def jobs():
         rng = stream(4, "data")
-        sizes = (9, 7, 2)
+        sizes = (31, 7, 2)
         x = [rng.standard_normal((n, inputs), dtype=np.float32) for n in sizes]
         data = [LocalData(part, rng.integers(0, 3, len(part))) for part in x]
         return [TrainingJob(d, stream(4, "b", i), stream(4, "d", i)) for i, d in enumerate(data)]

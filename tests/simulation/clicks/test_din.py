@@ -15,6 +15,8 @@ from fedmerit.simulation.network import Network
 from fedmerit.simulation.sequential import train_sequential
 from fedmerit.simulation.training import LocalTraining, TrainingJob
 
+pytestmark = pytest.mark.kernel
+
 
 @pytest.fixture(scope="module")
 def log():
