@@ -128,12 +128,13 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
         cwd=tmp_path,
     )
     try:
-        wait_for((logs / "node-2.log").is_file, 90, "the SuperNodes are started")
+        wait_for((logs / "node-2.log").is_file, 180, "the SuperNodes are started")
         assert len(processes_of(logs)) >= 4
         os.kill(demo.pid, signal.SIGINT)
-        output, _ = demo.communicate(timeout=60)
+        output, _ = demo.communicate(timeout=180)
     finally:
         demo.kill()
+        demo.communicate()
     assert demo.returncode == 130, output
     assert processes_of(logs) == []
 
