@@ -83,11 +83,11 @@ def without(riders: Sequence[Outcome], others: Sequence[Outcome]) -> list[str]:
     rows = ["| riders | with them, by seed | without them | difference |", "|---:|---:|---:|---:|"]
     for value in sorted({outcome.value for outcome in others}):
         there, gone = pick(riders, DEFAULT, value), pick(others, DEFAULT, value)
-        pairs = list(zip(there, gone, strict=False))  # runs that are there so far
+        alone = {run.seed: run.accuracy for run in gone}
         cells = [
             ", ".join(f"{run.accuracy:.4f}" for run in there),
             ", ".join(f"{run.accuracy:.4f}" for run in gone),
-            ", ".join(f"{a.accuracy - b.accuracy:+.4f}" for a, b in pairs),
+            ", ".join(f"{r.accuracy - alone[r.seed]:+.4f}" for r in there if r.seed in alone),
         ]
         rows.append(f"| {value:g} % | " + " | ".join(cells) + " |")
     return rows

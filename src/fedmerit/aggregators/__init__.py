@@ -22,7 +22,7 @@ AGGREGATORS: dict[str, Callable[..., FloatArray]] = {
 }
 
 # No honest update of federations with equal amounts of data was longer than so many median norms,
-# and six of twenty clients at this length could not shake a mean (docs/results/attacks.md).
+# and three of ten clients at this length could not shake a mean (docs/decisions/0009).
 NORM_BOUND = 1.5
 
 

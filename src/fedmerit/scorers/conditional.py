@@ -30,8 +30,8 @@ from fedmerit.validation import check_count, check_finite, check_number
 
 # A residual of so many float32 roundings of the numbers behind it, or fewer, is a tie.
 _PRECISION = 16 * float(np.finfo(np.float32).eps)
-# So many clients' reports are held as floats at a time.
-_TOGETHER = 16
+# So many clients' reports are held as floats, and fitted together, at a time.
+TOGETHER = 16
 # A client is flagged for lack of agreement only if a typical accepted one has so many times its z.
 _MARGIN = 2.0
 
@@ -79,8 +79,8 @@ class ConditionalPCA:
         explained = np.empty(inputs.clients)
         known = None if inputs.public is None else take(inputs.public, positions)
         # A few clients at a time: of the others only one byte per parameter is kept.
-        for begin in range(0, inputs.clients, _TOGETHER):
-            block = slice(begin, begin + _TOGETHER)
+        for begin in range(0, inputs.clients, TOGETHER):
+            block = slice(begin, begin + TOGETHER)
             reports = take(inputs.updates[block], positions)
             check_finite(reports, name="updates", positions=positions, first=begin)
             part, explained[block] = unexplained_signs(reports, known, starts)

@@ -6,13 +6,10 @@ from numpy.typing import ArrayLike, NDArray
 from fedmerit.errors import UpdatesError
 from fedmerit.kernels.residual import POSITIVE
 from fedmerit.rng import RandomSource, as_generator
-from fedmerit.scorers.conditional import ConditionalPCA, unexplained_signs
+from fedmerit.scorers.conditional import TOGETHER, ConditionalPCA, unexplained_signs
 from fedmerit.scorers.strata import choose_strata
 from fedmerit.types import Contributions, Signals
 from fedmerit.validation import MIN_CLIENTS, check_count, check_frame, check_vector
-
-# Updates are fitted together, so many at a time.
-_WAITING = 16
 
 
 class StreamedRound:
@@ -68,7 +65,7 @@ class StreamedRound:
         # Memory of rows that are never written is never taken.
         self._signs = np.empty((limit, size), dtype=np.uint8)
         self._explained = np.empty(limit)
-        self._waiting = np.empty((min(_WAITING, limit), size), dtype=np.float32)
+        self._waiting = np.empty((min(TOGETHER, limit), size), dtype=np.float32)
         self._added, self._scored = 0, 0
 
     def add(self, update: ArrayLike) -> None:
