@@ -130,7 +130,7 @@ def _read_torch(path: Path, budget: Budget) -> dict[str, Array]:
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a hostile file makes the loader say
-        reason = str(error).splitlines()[0]
+        reason = next(iter(str(error).splitlines()), type(error).__name__)  # some say nothing
         raise DataError(f"{path} must hold tensors and nothing that runs code: {reason}") from error
     if isinstance(loaded, dict) and isinstance(loaded.get(_STATE_DICT), dict):
         loaded = loaded[_STATE_DICT]
