@@ -46,19 +46,25 @@ def wait_for(condition, seconds, what):
         time.sleep(0.1)
 
 
-def honest_accuracy(folder, monkeypatch):
-    """The same app, data and rounds, everybody honest, in this process."""
+def accuracy_without(absent_from, folder, monkeypatch):
+    """The same app and data in this process, where client p is gone from round `absent_from[p]`."""
     monkeypatch.syspath_prepend(example_app())
     from flower_mnist import client_app, server_app
 
     pyproject = tomllib.loads((example_app() / "pyproject.toml").read_text())
-    ledger = folder / "honest.ledger"
+    ledger = folder / "without.ledger"
     config = {**pyproject["tool"]["flwr"]["app"]["config"], **SETTINGS, "ledger": str(ledger)}
 
     def node(part):
         own = {"partition-id": part, "num-partitions": NODES}
         context = Context(1, 100 + part, own, RecordDict(), config)
-        return lambda message: client_app.app(message, context)
+
+        def reply(message):
+            if int(message.content["config"]["server-round"]) >= absent_from.get(part, ROUNDS + 1):
+                raise ConnectionError("gone")
+            return client_app.app(message, context)
+
+        return reply
 
     grid = LocalGrid({100 + part: node(part) for part in range(NODES)})
     server_app.app(grid, Context(1, 1, {}, RecordDict(), config))
@@ -113,8 +119,10 @@ def test_a_federation_survives_a_rider_a_nan_client_and_a_killed_one(tmp_path, m
     assert "explained by public information" in rider.reason
     assert (rider.weight, rider.reward) == (0.0, 0)
 
-    honest = honest_accuracy(tmp_path, monkeypatch)
-    assert records[-1].metrics["accuracy"] >= honest - 0.02
+    # Half of the data is gone, which costs accuracy by itself. What the faults may not do is cost
+    # more. Seeds are drawn anew in every federation: runs differ by up to 5 of 360 test images.
+    without = accuracy_without({STALE: 1, NAN: 1, VICTIM: 2}, tmp_path, monkeypatch)
+    assert records[-1].metrics["accuracy"] >= without - 0.02
 
 
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
