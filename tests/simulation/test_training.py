@@ -8,7 +8,8 @@ from torch import nn
 from fedmerit.behaviours import LocalData
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.rng import stream
-from fedmerit.simulation import gradients, perceptron, stacked
+from fedmerit.simulation import cores, gradients, perceptron, stacked
+from fedmerit.simulation.lenet import train_lenets
 from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import Mlp, build_model
 from fedmerit.simulation.network import Network
@@ -134,11 +135,32 @@ def test_the_kernel_equals_sequential_for_sizes_of_all_kinds(inputs, dropout, ba
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
-def test_the_kernel_gives_the_same_bits_for_any_number_of_threads(monkeypatch):
-    network = network_of("mlp", dropout=0.5)
+@pytest.mark.kernel
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("shape", [(1, 12, 12), (2, 13, 15)])  # odd: a row and a column left over
+def test_the_kernel_of_lenet_equals_sequential(shape, optimiser):
+    network = Network(build_model("lenet5", shape, 3, stream(6)), shape)
+    start = network.flatten()
+    training = LocalTraining(epochs=1, batch_size=5, optimiser=optimiser, momentum=0.9)
+
+    def jobs():
+        rng = stream(5, "data")
+        x = rng.standard_normal((7, *shape), dtype=np.float32)
+        return [TrainingJob(LocalData(x, rng.integers(0, 3, 7)), stream(5, "b"), stream(5, "d"))]
+
+    rate = 0.05 if optimiser == "sgd" else 0.001
+    expected = train_sequential(network, start, jobs(), training, rate)
+    assert np.abs(expected).max() > 1e-3
+    found = train_lenets(network, start, jobs(), training, rate)
+    np.testing.assert_allclose(found, expected, atol=2e-6 if optimiser == "sgd" else 1e-4)
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet5"])
+def test_the_kernel_gives_the_same_bits_for_any_number_of_threads(name, monkeypatch):
+    network = network_of(name, dropout=0.5)
     start, training = network.flatten(), LocalTraining(epochs=2)
     many = train_together(network, start, jobs_of(SIZES), training, 0.05)
-    monkeypatch.setattr(perceptron, "cores", lambda: 1)
+    monkeypatch.setattr(cores, "cores", lambda: 1)
     one = train_together(network, start, jobs_of(SIZES), training, 0.05)
     alone = train_together(network, start, jobs_of(SIZES)[2:3], training, 0.05)
     np.testing.assert_array_equal(many, one)

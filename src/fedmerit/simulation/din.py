@@ -6,7 +6,6 @@ the weighted sum, the candidate and the context go through two layers with PReLU
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -16,8 +15,8 @@ from torch import Tensor, nn
 from fedmerit.kernels.din import din_logits, train_din
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import DinChoice
+from fedmerit.simulation.cores import on_every_core
 from fedmerit.simulation.network import Network, Vector
-from fedmerit.simulation.perceptron import cores
 from fedmerit.simulation.training import LocalTraining, TrainingJob, plan_batches
 
 Floats = NDArray[np.float32]
@@ -158,8 +157,7 @@ def train_dins(
     def train(row: int) -> None:
         _train(network, start, jobs[row], training, rate, updates[row])
 
-    with ThreadPoolExecutor(min(len(jobs), cores())) as pool:
-        list(pool.map(train, range(len(jobs))))
+    on_every_core(train, len(jobs))
     return updates
 
 

@@ -98,8 +98,10 @@ class Federation:
             digest.update(np.asarray(part, dtype=np.int64).tobytes())
         return digest.hexdigest()
 
-    def step(self, state: FederationState) -> tuple[FederationState, RoundRecord]:
-        """Run the next round."""
+    def step(
+        self, state: FederationState, *, evaluate: bool = True
+    ) -> tuple[FederationState, RoundRecord]:
+        """Run the next round; its record has no metrics unless the model is to be evaluated."""
         number = state.round + 1
         clock = Clock()
         clients = self.participants(number) + self._accounts.draw(self.config.seed, number)
@@ -123,7 +125,7 @@ class Federation:
         change = np.zeros_like(state.model) if settled.change is None else settled.change
         model = (state.model + change).astype(np.float32)
         with clock.phase("evaluation"):
-            metrics = self.task.evaluate(model)
+            metrics = self.task.evaluate(model) if evaluate else {}
         after = FederationState(
             number,
             settled.history.published(freeze(model)),

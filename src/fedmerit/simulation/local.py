@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.simulation.din import is_din, train_dins
+from fedmerit.simulation.lenet import is_lenet, train_lenets
 from fedmerit.simulation.network import Network, Vector
 from fedmerit.simulation.perceptron import is_perceptron, train_perceptrons
 from fedmerit.simulation.stacked import train_stacked
@@ -25,4 +26,6 @@ def train_together(
         train = train_perceptrons
     elif is_din(network, training):
         train = train_dins
+    elif is_lenet(network):
+        train = train_lenets
     return train(network, start, jobs, training, rate)

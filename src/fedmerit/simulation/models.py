@@ -44,18 +44,20 @@ class Mlp(nn.Module):
         return logits
 
 
-def lenet5(shape: ImageShape, classes: int) -> nn.Module:
-    """Build LeNet-5 with ReLU and max pooling, for images of at least 12 x 12."""
-    channels, height, width = shape
-    if min(height, width) < 12:
-        raise SettingError(f"lenet5 needs images of at least 12 x 12, got {height} x {width}")
-    flat = 16 * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
-    return nn.Sequential(
-        *(nn.Conv2d(channels, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Flatten(), nn.Linear(flat, 120), nn.ReLU()),
-        *(nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, classes)),
-    )
+class LeNet5(nn.Sequential):
+    """LeNet-5 with ReLU and max pooling, for images of at least 12 x 12."""
+
+    def __init__(self, shape: ImageShape, classes: int) -> None:
+        channels, height, width = shape
+        if min(height, width) < 12:
+            raise SettingError(f"lenet5 needs images of at least 12 x 12, got {height} x {width}")
+        flat = 16 * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
+        super().__init__(
+            *(nn.Conv2d(channels, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Flatten(), nn.Linear(flat, 120), nn.ReLU()),
+            *(nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, classes)),
+        )
 
 
 def small_cnn(shape: ImageShape, classes: int) -> nn.Module:
@@ -71,7 +73,7 @@ def small_cnn(shape: ImageShape, classes: int) -> nn.Module:
 
 
 CONVOLUTIONAL: dict[str, Callable[[ImageShape, int], nn.Module]] = {
-    "lenet5": lenet5,
+    "lenet5": LeNet5,
     "cnn": small_cnn,
 }
 MODELS = ("mlp", *CONVOLUTIONAL)

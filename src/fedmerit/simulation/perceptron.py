@@ -4,14 +4,13 @@ Clients do not wait for each other here, so they need no common number of steps.
 depend on the number of threads.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.kernels.mlp import train_mlp
+from fedmerit.simulation.cores import on_every_core
 from fedmerit.simulation.models import Mlp
 from fedmerit.simulation.network import Network, Vector
 from fedmerit.simulation.training import LocalTraining, TrainingJob, plan_batches
@@ -37,8 +36,7 @@ def train_perceptrons(
     def train(row: int) -> None:
         updates[row] = _train(network, start, jobs[row], training, rate) - start
 
-    with ThreadPoolExecutor(min(len(jobs), cores())) as pool:
-        list(pool.map(train, range(len(jobs))))
+    on_every_core(train, len(jobs))
     return updates
 
 
@@ -70,10 +68,3 @@ def _masks(
     masks = np.empty((steps, width, units), dtype=np.float32)
     network.dropouts[0].draw(job.dropout, masks)
     return masks
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -116,9 +116,9 @@ def run_cell(
     ]
     federation = Federation(config, dataset, parts=kept)
     state, accuracy = federation.start(), nan
-    for _ in range(settings.rounds):
-        state, record = federation.step(state)
-        accuracy = record.metrics["accuracy"]
+    for left in reversed(range(settings.rounds)):
+        state, record = federation.step(state, evaluate=left == 0)
+        accuracy = record.metrics.get("accuracy", nan)
         tick(f"{clients} clients, {share:.0%} {attack}, seed {seed}")
     riders = {c for c, b in enumerate(federation.behaviours) if type(b) is not Honest}
     rows = []
