@@ -65,7 +65,7 @@ class Watch:
             raise InvalidInputError(
                 f"clients must name every score, {len(result.scores)}, got {len(clients)}"
             )
-        cohort = find_cohort(result.z)
+        cohort = find_cohort(result.z, result.flagged & ~result.eligible)
         bet = min(_LEAST_SHARE * max(cohort.typical, 0.0), _LARGEST_BET)
         for index, client in enumerate(clients):
             self._rounds[client] = self._rounds.get(client, 0) + 1

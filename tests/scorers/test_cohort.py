@@ -1,6 +1,6 @@
 import numpy as np
 
-from fedmerit.scorers.cohort import find_cohort, near_copies
+from fedmerit.scorers.cohort import cohort_of, find_cohort, near_copies
 
 
 def z_of(groups, strength=50.0):
@@ -77,3 +77,27 @@ def test_near_copies_are_grouped():
     copies = near_copies(cosine)
     assert copies.group_size.tolist() == [2, 1, 2, 1]
     assert copies.twin.tolist() == [2, -1, 0, -1]
+
+
+def test_who_is_barred_neither_joins_nor_makes_a_group():
+    z = z_of([[0, 1, 2], [3, 4]])
+    barred = np.array([True, True, True, False, False])
+    assert find_cohort(z, barred).members.tolist() == [False, False, False, True, True]
+    z[3, 4] = z[4, 3] = 0
+    z[2, 3] = z[3, 2] = 50  # joined through somebody barred, so not joined
+    z[2, 4] = z[4, 2] = 50
+    assert not find_cohort(z, barred).members.any()
+
+
+def test_one_sided_agreement_holds_no_disagreement_against_a_client():
+    z = z_of([[0, 1, 2, 3]], strength=40.0)
+    z[3, 0] = z[0, 3] = -90.0
+    ordered = np.argwhere(~np.isnan(z))
+    nobody = np.zeros(4, dtype=bool)
+    both = cohort_of(ordered, z[tuple(ordered.T)], nobody)
+    assert both.members.all()
+    assert both.evidence.tolist() == [0, 1, 1, 0]
+    one = cohort_of(ordered, z[tuple(ordered.T)], nobody, one_sided=True)
+    chance = (2 * np.pi) ** -0.5  # what a client that agrees with nobody has on average
+    np.testing.assert_allclose(one.agreement, np.array([80, 120, 120, 80]) / 3 - chance)
+    assert one.evidence.min() > 0.6

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedmerit
+from fedmerit.scorers import ConditionalPCA, gated_weights
 from fedmerit.scorers.evidence import agreeing_z, discoveries, upper_tail
 from fedmerit.scorers.merit import orientation_of
 from fedmerit.scorers.strata import assign_strata, lay_out
@@ -51,6 +52,27 @@ def test_nothing_public_is_paid_and_everything_public_is_flagged(method):
             assert result.scores[-1] == 0, name
         elif name != "root":  # a smooth function of g, recognised by how much of it g explains
             assert abs(result.scores[-1]) < 0.15 * honest, name
+
+
+def test_a_client_that_agrees_with_one_peer_only_is_not_shut_out_of_a_mixed_cohort():
+    rng = np.random.default_rng(8)
+    common, rare = rng.normal(size=(2, SIZE))
+    updates = common + 0.5 * rng.normal(size=(11, SIZE))
+    updates[0] += rare
+    updates[10] = rare  # honest work, but of a kind that one peer only shares
+    updates = np.vstack([updates, rng.normal(size=SIZE)])
+
+    def score(**settings):
+        result = fedmerit.score(updates, method=ConditionalPCA(**settings), rng=1)
+        return result, gated_weights(result)
+
+    strict, weights = score()
+    assert strict.reasons[10:] == ("independent of every peer",) * 2
+    assert weights[10] == 0
+    mixed, weights = score(mixed=True)
+    assert mixed.reasons[10:] == ("", "independent of every peer")
+    assert weights[10] > 0
+    assert weights[11] == 0
 
 
 def test_plain_agreement_pays_the_replayer_and_conditional_does_not():

@@ -39,8 +39,8 @@ EXACT = Line(
 )
 MED = Line("med", "Med", "uniform", rule="median")
 MED_PCA = Line("med-pca", "Med-PCA", "score", _PAPERS, _ALPHA, rule="median", scored="all")
-# Evidence of work in the dense layers; docs/decisions/0008 says why not merit, and why 0.8.
-EVIDENCE = ConditionalPCA(explained=0.8)
+# Evidence of work in the dense layers; docs/decisions/0008 says why not merit, 0010 why these.
+EVIDENCE = ConditionalPCA(explained=0.9, mixed=True)
 DEFAULT = Line(
     "fedmerit", "fedmerit, default for DIN", "gated", EVIDENCE, norm_bound=3.0, touched=True
 )

@@ -1,6 +1,7 @@
 """Who belongs together: the cohort, cliques beside it, and near-copies."""
 
 from dataclasses import dataclass
+from math import pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -11,6 +12,8 @@ _FAMILY_ERROR = 0.01
 # Members whose typical mean z is below this are no yardstick; a quarter of it is far below.
 _CLEAR_Z = 6.0
 _FAR_BELOW = 0.25
+# Mean of the positive part of a standard normal.
+_POSITIVE_PART = 1 / sqrt(2 * pi)
 # Private parts this similar are one client's work sent twice.
 _COPY_COSINE = 0.98
 
@@ -52,25 +55,38 @@ class Cohort:
         return np.clip(self.agreement / self.typical, 0.0, 1.0)
 
 
-def find_cohort(z: NDArray[np.float64]) -> Cohort:
+def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_] | None = None) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
-    return cohort_of(len(z), np.column_stack((rows, columns)), z[rows, columns])
+    barred = np.zeros(len(z), dtype=np.bool_) if barred is None else barred
+    return cohort_of(np.column_stack((rows, columns)), z[rows, columns], barred)
 
 
-def cohort_of(clients: int, ordered: NDArray[np.int64], z: NDArray[np.float64]) -> Cohort:
+def cohort_of(
+    ordered: NDArray[np.int64],
+    z: NDArray[np.float64],
+    barred: NDArray[np.bool_],
+    *,
+    one_sided: bool = False,
+) -> Cohort:
     """Find the cohort from ordered pairs of clients and their z.
+
+    With `one_sided`, a client's agreement is the mean of its positive z, less what independent
+    clients have: disagreement is not held against it.
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a
-    smaller group as long as they are fewer than the honest ones.
+    smaller group as long as they are fewer than the honest ones. Who is `barred`, (k,), joins no
+    group: what is left of a replay is rounding, and replays of the same update share it.
 
     No agreement is evidence only while the cohort agrees: a client outside is given a reason only
     if the members agree clearly, and it agrees with them much less.
     """
-    pairs = max(len(ordered) // 2, 1)
+    clients = len(barred)
+    admitted = ~barred[ordered].any(axis=1)
+    pairs = max(int(admitted.sum()) // 2, 1)
     threshold = NormalDist().inv_cdf(1 - _FAMILY_ERROR / pairs)
-    group = _connected(clients, ordered[z > threshold])
+    group = _connected(clients, ordered[(z > threshold) & admitted])
     sizes = np.bincount(group, minlength=clients)
     largest = sizes.max()
     if largest == 1:
@@ -81,6 +97,8 @@ def cohort_of(clients: int, ordered: NDArray[np.int64], z: NDArray[np.float64]) 
     strength = np.bincount(group[ordered[inside, 0]], z[inside], minlength=clients)
     members = group == np.argmax(np.where(sizes == largest, strength, -np.inf))
 
+    if one_sided:
+        z = np.maximum(z, 0.0) - _POSITIVE_PART
     counted = members[ordered[:, 1]]
     client = ordered[counted, 0]
     peers = np.bincount(client, minlength=clients)

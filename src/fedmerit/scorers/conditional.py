@@ -54,6 +54,11 @@ class ConditionalPCA:
         A report of which public information explains at least this share is flagged for that.
     sample
         How many parameters are looked at, drawn anew after the updates are in; ``None`` for all.
+    mixed
+        Honest clients may pull apart, as those with many and with few clicks do: significant
+        agreement with one member of the cohort is enough, and disagreement is not held against a
+        client. In addition to `fdr`, some client without private work then joins the cohort in at
+        most one round of a hundred.
     """
 
     peers: int | None = None
@@ -61,6 +66,7 @@ class ConditionalPCA:
     fdr: float = 0.01
     explained: float = 0.6
     sample: int | None = DEFAULT_SAMPLE
+    mixed: bool = False
 
     def __post_init__(self) -> None:
         check_count("strata", self.strata, least=1)
@@ -111,7 +117,12 @@ class ConditionalPCA:
         ordered = plan_comparisons(len(signals.values), self.peers, rng)
         pairs = score_groups(signals, order, halves, ordered)
         reached, p_values = agreeing_z(pairs.clients, ordered, pairs.z)
-        flagged, reasons = self._flags(reached, p_values, explained)
+        known = explained >= self.explained
+        cohort = cohort_of(ordered, pairs.z, known, one_sided=self.mixed)
+        accepted = discoveries(p_values, self.fdr) & ~known
+        if self.mixed:
+            accepted |= cohort.members
+        flagged, reasons = self._flags(reached, accepted, explained)
         return Contributions.of(
             "conditional",
             pairs.mean(pairs.score),
@@ -123,7 +134,7 @@ class ConditionalPCA:
             flagged=flagged,
             reasons=reasons,
             eligible=~flagged,
-            evidence=cohort_of(pairs.clients, ordered, pairs.z).evidence,
+            evidence=cohort.evidence,
             epsilon=pairs.mean(pairs.certificate),
             explained=explained,
         )
@@ -131,10 +142,9 @@ class ConditionalPCA:
     def _flags(
         self,
         reached: NDArray[np.float64],
-        p_values: NDArray[np.float64],
+        accepted: NDArray[np.bool_],
         explained: NDArray[np.float64],
     ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-        accepted = discoveries(p_values, self.fdr)
         known = explained >= self.explained
         # No agreement is evidence only while the cohort agrees.
         alone = np.zeros_like(accepted)

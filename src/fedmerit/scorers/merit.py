@@ -99,9 +99,9 @@ class Merit:
         trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
         quality, reversed_ = orientation_of(whole, trust)
 
-        cohort = find_cohort(evidence.z)
-        copies = near_copies(cosine)
         explained = evidence.explained >= self.gate.explained
+        cohort = find_cohort(evidence.z, explained)
+        copies = near_copies(cosine)
         undecided = np.array([not reason for reason in cohort.reasons])
         passed = ~explained & (
             cohort.members | (undecided & _trusted(inputs.trust, work, cohort.members))
