@@ -141,7 +141,7 @@ def _default(results: Results) -> Iterable[Statement]:
         name = f"din-weights-{reading}"
         try:
             ratios = [results.ratio(name, line, p) for p in (30, 50)]
-            shut = results.mean(name, line, 30, "shut_out")
+            shut = [results.mean(name, line, p, "shut_out") for p in (30, 50)]
             alone = results.mean("din-weights-updates", line, 0)
             change = results.mean(name, line, 30) - alone
         except KeyError:
@@ -149,8 +149,9 @@ def _default(results: Results) -> Iterable[Statement]:
         yield Statement(
             f"our default: riders ({reading}) get below 5 % of an honest user's weight, "
             "and no honest user is shut out",
-            f"{ratios[0]:.4f} at 30 %, {ratios[1]:.4f} at 50 %; never weighed: {shut:g} honest",
-            _kept(max(ratios) < _ALMOST_NONE and shut == 0, max(ratios) < _ALMOST_NONE),
+            f"{ratios[0]:.4f} at 30 %, {ratios[1]:.4f} at 50 %; honest users never weighed in a "
+            f"run: {shut[0]:g} and {shut[1]:g}",
+            _kept(max(ratios) < _ALMOST_NONE and max(shut) == 0, max(ratios) < _ALMOST_NONE),
         )
         yield Statement(
             f"our default: AUC with 30 % riders ({reading}) within 0.005 of the honest-only run",
