@@ -25,6 +25,7 @@ _STYLE: dict[Any, Any] = {
     "legend.fontsize": 8,
     "svg.hashsalt": "fedmerit",  # the same results give the same file
 }
+_INSIDE = 4  # lines whose legend fits beside the curves; more are listed outside
 _PAPER = {"FedAvg": 0.9458, "Fed-PCA": 0.9421}  # the paper's accuracies without dishonest users
 
 
@@ -37,7 +38,8 @@ def draw(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> l
         raise MissingExtraError("figures need matplotlib: pip install 'fedmerit[report]'") from None
     with mpl.rc_context(_STYLE):
         if len(experiment.points) == 1:
-            figure = Figure(figsize=(4.2, 3.2), layout="constrained")
+            width = 6.6 if len(experiment.lines) > _INSIDE else 4.2
+            figure = Figure(figsize=(width, 3.2), layout="constrained")
             _over_rounds(figure.subplots(), experiment, folder)
         else:
             figure = Figure(figsize=(8.0, 3.2), layout="constrained")
@@ -92,7 +94,10 @@ def _over_rounds(axes: "Axes", experiment: Experiment, folder: Path) -> None:
         axes.axhline(accuracy, color="grey", linewidth=0.8, linestyle=style)
         axes.text(1, accuracy, f"paper, {label}", fontsize=6, color="grey", va="bottom")
     axes.set(xlabel="round", ylabel=_METRICS[experiment.metric])
-    axes.legend(loc="lower right")
+    if len(experiment.lines) > _INSIDE:
+        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    else:
+        axes.legend(loc="lower right")
 
 
 def _save(figure: "Figure", stem: Path) -> list[Path]:
