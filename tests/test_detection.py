@@ -5,8 +5,10 @@ from fedmerit import Contributions, Watch
 from fedmerit.errors import InvalidInputError, SettingError
 
 
-def contributions(z, reasons=None):
-    return Contributions.of("conditional", np.zeros(len(z)), z=z, reasons=reasons)
+def contributions(z, reasons=None, explained=None):
+    return Contributions.of(
+        "conditional", np.zeros(len(z)), z=z, reasons=reasons, explained=explained
+    )
 
 
 def drawn_z(means, rng):
@@ -91,6 +93,21 @@ def test_agreement_is_measured_with_the_cohort_only():
     for _ in range(3):
         watch.observe(list("abcde"), contributions(z))
     assert {v.client for v in watch.verdicts() if v.flagged} == {"d", "e"}
+
+
+def test_replays_are_evidence_even_where_nobody_agrees():
+    z, explained = np.zeros((3, 3)), np.array([0.1, 0.2, 0.7])
+    np.fill_diagonal(z, np.nan)
+    reasons = ("", "", "explained by public information (70%)")
+    watch = Watch(rate=0.01)
+    for enough in (False, False, True):  # 300 are needed
+        watch.observe(["a", "b", "c"], contributions(z, ("",) * 3, explained * 0.5))
+        assert not any(verdict.flagged for verdict in watch.verdicts())
+        watch.observe(["a", "b", "c"], contributions(z, reasons, explained))
+        assert watch.verdicts()[0].flagged is enough
+    assert watch.verdicts()[0].client == "c"
+    assert watch.verdicts()[0].e_value == pytest.approx((1 + 10.9**3 * 0.9**3) / 2)
+    assert watch.verdicts()[1].e_value == pytest.approx((1 + 0.9**6) / 2)
 
 
 def test_bad_arguments_are_refused():

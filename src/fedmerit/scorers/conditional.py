@@ -29,6 +29,8 @@ from fedmerit.scorers.strata import DEFAULT_STRATA, choose_strata, lay_out
 from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_count, check_finite, check_number
 
+# How the reason begins of a report that is flagged for that.
+EXPLAINED = "explained by public information"
 # A residual of so many float32 roundings of the numbers behind it, or fewer, is a tie.
 _PRECISION = 16 * float(np.finfo(np.float32).eps)
 # So many clients' reports are held as floats, and fitted together, at a time.
@@ -154,7 +156,7 @@ class ConditionalPCA:
 
         def reason(client: int) -> str:
             if known[client]:
-                return f"explained by public information ({explained[client]:.0%})"
+                return f"{EXPLAINED} ({explained[client]:.0%})"
             return "independent of every peer" if alone[client] else ""
 
         return known | alone, tuple(reason(client) for client in range(len(accepted)))
