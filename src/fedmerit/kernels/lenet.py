@@ -79,7 +79,7 @@ def train_lenet(
         bend_and_pool(a1, width, p1, chosen1)
         convolve(p1, w2, b2, width, a2)
         bend_and_pool(a2, width, p2, chosen2)
-        _to_samples(p2, flat)
+        flat[:] = p2.reshape(len(w3), width).T
         affine(flat, w3, b3, True, a3)
         affine(a3, w4, b4, True, a4)
         affine(a4, w5, b5, False, error)
@@ -91,7 +91,7 @@ def train_lenet(
         affine_back(d4, w4, a3, d3)
         affine_gradient(flat, d3, g3, h3)
         affine_back(d3, w3, flat, back)
-        _from_samples(back, back_p2)
+        back_p2.reshape(len(w3), width)[:] = back.T
         unpool(back_p2, chosen2, width, back2)
         convolve_gradient(p1, back2, width, g2, h2)
         wide2[:, :, margin : margin + shape2[2]] = back2
@@ -138,26 +138,6 @@ def _gather(images: Floats, samples: NDArray[np.int64], into: Floats) -> None:
                 row, target = image[c, r], into[c, r + _PAD]
                 for i in range(len(row)):
                     target[(i + _PAD) * width + b] = row[i]
-
-
-@njit(cache=True, nogil=True, fastmath=FUSED)
-def _to_samples(pooled: Floats, into: Floats) -> None:
-    """Turn (channels, rows, columns x samples) into one row for each sample."""
-    width = len(into)
-    values = pooled.reshape(into.shape[1], width)
-    for n in range(len(values)):
-        for b in range(width):
-            into[b, n] = values[n, b]
-
-
-@njit(cache=True, nogil=True, fastmath=FUSED)
-def _from_samples(rows: Floats, into: Floats) -> None:
-    """Turn one row for each sample into (channels, rows, columns x samples)."""
-    width = len(rows)
-    values = into.reshape(rows.shape[1], width)
-    for n in range(len(values)):
-        for b in range(width):
-            values[n, b] = rows[b, n]
 
 
 @njit(cache=True, nogil=True, fastmath=FUSED)
