@@ -2,7 +2,7 @@
 
 For each client a wealth is kept that starts at 1 and bets, in every round the client takes part
 in, that it agrees with the cohort like a free rider (z about 0) and not at least a little like the
-others (z of at least delta, a tenth of what is typical in that round). The bet multiplies it by
+others (z of at least delta, a quarter of what is typical in that round). The bet multiplies it by
 
     exp(-delta z + delta^2 / 2),
 
@@ -31,7 +31,7 @@ from fedmerit.types import Contributions
 from fedmerit.validation import check_number
 
 # A client must agree at least this much of what is typical ...
-_LEAST_SHARE = 0.1
+_LEAST_SHARE = 0.25
 # ... but never more than this is bet in one round: one odd round must not decide alone.
 _LARGEST_BET = 3.0
 # Chance that a report is explained by public information although the client worked, and the share
