@@ -75,6 +75,16 @@ def test_a_client_that_agrees_with_one_peer_only_is_not_shut_out_of_a_mixed_coho
     assert weights[11] == 0
 
 
+def test_six_copies_of_one_work_among_twenty_are_paid_once():
+    rng = np.random.default_rng(4)
+    common = rng.normal(size=SIZE)
+    updates = common + 2 * rng.normal(size=(20, SIZE))
+    updates[15:] = updates[14] + 0.01 * rng.normal(size=(5, SIZE))
+    result = fedmerit.score(updates, method="merit", rng=1)
+    assert result.copies[14:].tolist() == [6] * 6
+    assert 0 < result.scores[14:].sum() < 1.5 * np.median(result.scores[:14])
+
+
 def test_plain_agreement_pays_the_replayer_and_conditional_does_not():
     world = public_round(parameters=SIZE, private=0.3)
     updates = world.with_riders(world.last_update)

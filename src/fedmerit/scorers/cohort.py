@@ -20,8 +20,19 @@ _COPY_COSINE = 0.98
 
 @dataclass(frozen=True)
 class Copies:
-    """Groups of near-copies: how many share one work, and one twin of each (-1: none)."""
+    """Groups of near-copies.
 
+    Attributes
+    ----------
+    alike : (k, k) bool
+        Who is nearly a copy of whom; nobody of itself.
+    group_size : (k,) int
+        How many share one work.
+    twin : (k,) int
+        One client that this one is nearly a copy of; -1 for none.
+    """
+
+    alike: NDArray[np.bool_]
     group_size: NDArray[np.int64]
     twin: NDArray[np.int64]
 
@@ -120,7 +131,7 @@ def near_copies(cosine: NDArray[np.float64]) -> Copies:
     group = _connected(len(cosine), np.argwhere(alike))
     sizes = np.bincount(group, minlength=len(cosine))[group]
     first = np.argmax(alike, axis=1)
-    return Copies(group_size=sizes, twin=np.where(alike.any(axis=1), first, -1))
+    return Copies(alike, group_size=sizes, twin=np.where(alike.any(axis=1), first, -1))
 
 
 def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:

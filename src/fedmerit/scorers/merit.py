@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.scorers.cohort import find_cohort, near_copies
+from fedmerit.scorers.cohort import Copies, find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.panels import draw_panels, join_panels
 from fedmerit.scorers.private import inner_products
@@ -95,13 +95,14 @@ class Merit:
         inputs, starts = lay_out(inputs, self.gate.strata, self.sample, rng)
         evidence = self.gate.score_in(inputs, starts, rng)
         whole, private = inner_products(inputs, starts)
-        cosine, work = work_of(private, whole, inputs.parameters)
+        cosine, sizes = private_parts(private, whole)
+        copies = near_copies(cosine)
+        work = work_of(cosine, sizes, copies, inputs.parameters)
         trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
         quality, reversed_ = orientation_of(whole, trust)
 
         explained = evidence.explained >= self.gate.explained
         cohort = find_cohort(evidence.z, explained)
-        copies = near_copies(cosine)
         undecided = np.array([not reason for reason in cohort.reasons])
         passed = ~explained & (
             cohort.members | (undecided & _trusted(inputs.trust, work, cohort.members))
@@ -168,39 +169,46 @@ def _trusted(
     return trusted
 
 
-def work_of(
-    private: NDArray[np.float64], whole: NDArray[np.float64], parameters: int
+def private_parts(
+    private: NDArray[np.float64], whole: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the cosines of the private parts, and each client's work, from the Gram matrices.
-
-    Cosines that independent vectors of so many `parameters` could show are no work.
-    """
-    clients = len(whole)
+    """Return the cosines of the private parts and their sizes, from the Gram matrices."""
     norms = np.sqrt(np.diagonal(whole))
     longest = _NORM_CAP * float(np.median(norms))
-    shrink = np.divide(longest, norms, out=np.ones(clients), where=norms > longest)
+    shrink = np.divide(longest, norms, out=np.ones(len(whole)), where=norms > longest)
     private_norms = np.sqrt(np.maximum(np.diagonal(private), 0.0))
     private_norms = np.where(private_norms > _ROUNDING * norms, private_norms, 0.0)
-    cosine = cosines(private, private_norms)
-    sizes = private_norms * shrink
+    return cosines(private, private_norms), private_norms * shrink
+
+
+def work_of(
+    cosine: NDArray[np.float64], sizes: NDArray[np.float64], copies: Copies, parameters: int
+) -> NDArray[np.float64]:
+    """Return each client's work: how far its private part agrees with those of others.
+
+    Cosines that independent vectors of so many `parameters` could show are no work. Neither is what
+    near-copies show each other, as long as they are fewer than half of the clients: they share one
+    work, and six of one mind would else be paid more than six times.
+    """
+    clients = len(cosine)
     large = _SIZE_CAP * float(np.median(sizes))
     # Where most have no private part, any is large.
     share = np.divide(sizes, large, out=(sizes > 0).astype(np.float64), where=sizes < large)
+    apart = ~copies.alike | (2 * copies.group_size >= clients)[:, None]
+    np.fill_diagonal(apart, False)
     # No pair counts beyond what the better of its two clients typically shows: colluders agree
     # perfectly with each other and with nobody else.
-    typical = np.nanquantile(off_diagonal(cosine), _BETTER_PEERS, axis=1)
+    typical = np.nanquantile(np.where(apart, cosine, np.nan), _BETTER_PEERS, axis=1)
     # Disagreement is not held against anyone: with few classes per client, most honest pairs pull
     # apart, and the work of either is real.
-    least = _CHANCE / np.sqrt(parameters)
-    bounded = np.minimum(
-        np.where(cosine > least, cosine, 0.0), np.maximum(np.maximum.outer(typical, typical), 0.0)
-    )
-    np.fill_diagonal(bounded, 0.0)
-    agreement = bounded.sum(axis=1) / (clients - 1)
+    counted = np.where(apart & (cosine > _CHANCE / np.sqrt(parameters)), cosine, 0.0)
+    bounded = np.minimum(counted, np.maximum(np.maximum.outer(typical, typical), 0.0))
+    agreement = bounded.sum(axis=1) / apart.sum(axis=1)
     # Noise makes a report longer in the measure in which it makes it agree less. So that it does
     # not pay, agreement below the median counts twice.
     coherence = np.clip(agreement / max(float(np.median(agreement)), 1e-300), 0.0, 1.0)
-    return cosine, share * coherence * agreement
+    work: NDArray[np.float64] = share * coherence * agreement
+    return work
 
 
 def orientation_of(
