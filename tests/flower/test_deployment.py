@@ -127,7 +127,9 @@ def test_a_federation_survives_a_rider_a_nan_client_and_a_killed_one(tmp_path, m
 
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
     logs = tmp_path / "logs"
-    code = "from fedmerit.cli import main; main()"
+    # A test run that was started in the background may have been told to ignore interrupts.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from fedmerit.cli import main; main()"
     command = [sys.executable, "-c", code, "flower-demo", "--nodes", "3", "--logs"]
     demo = subprocess.Popen(
         [*command, str(logs), "--ledger", str(tmp_path / "demo.ledger")],
