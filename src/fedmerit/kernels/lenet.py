@@ -18,7 +18,7 @@ from fedmerit.kernels.convolution import (
 Floats = NDArray[np.float32]
 FIRST, SECOND, THIRD, FOURTH = 6, 16, 120, 84  # channels and units
 _PAD = 2
-_BETA1, _BETA2, _EPSILON = np.float32(0.9), np.float32(0.999), np.float32(1e-8)  # Adam's, as usual
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's moments, as in PyTorch
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -152,11 +152,11 @@ def _sgd(parameters: Floats, gradient: Floats, velocity: Floats, rate: float, ke
 def _adam(
     parameters: Floats, gradient: Floats, first: Floats, second: Floats, rate: float, number: int
 ) -> None:
-    one = np.float32(1)
-    step = np.float32(rate / (1 - 0.9**number))
-    scale = np.float32((1 - 0.999**number) ** -0.5)
+    one, beta1, beta2 = np.float32(1), np.float32(BETA1), np.float32(BETA2)
+    step = np.float32(rate / (1 - BETA1**number))
+    scale, floor = np.float32((1 - BETA2**number) ** -0.5), np.float32(EPSILON)
     for n in range(len(parameters)):
         g = gradient[n]
-        first[n] += (one - _BETA1) * (g - first[n])
-        second[n] = _BETA2 * second[n] + (one - _BETA2) * g * g
-        parameters[n] -= step * first[n] / (np.sqrt(second[n]) * scale + _EPSILON)
+        first[n] += (one - beta1) * (g - first[n])
+        second[n] = beta2 * second[n] + (one - beta2) * g * g
+        parameters[n] -= step * first[n] / (np.sqrt(second[n]) * scale + floor)

@@ -124,7 +124,7 @@ class ConditionalPCA:
         accepted = discoveries(p_values, self.fdr) & ~known
         if self.mixed:
             accepted |= cohort.members
-        flagged, reasons = self._flags(reached, accepted, explained)
+        flagged, reasons = _flags(reached, accepted, known, explained)
         return Contributions.of(
             "conditional",
             pairs.mean(pairs.score),
@@ -141,25 +141,26 @@ class ConditionalPCA:
             explained=explained,
         )
 
-    def _flags(
-        self,
-        reached: NDArray[np.float64],
-        accepted: NDArray[np.bool_],
-        explained: NDArray[np.float64],
-    ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-        known = explained >= self.explained
-        # No agreement is evidence only while the cohort agrees.
-        alone = np.zeros_like(accepted)
-        if accepted.any():
-            typical = np.median(reached[accepted])
-            alone = ~accepted & (typical >= _MARGIN * np.maximum(reached, 1.0))
 
-        def reason(client: int) -> str:
-            if known[client]:
-                return f"{EXPLAINED} ({explained[client]:.0%})"
-            return "independent of every peer" if alone[client] else ""
+def _flags(
+    reached: NDArray[np.float64],
+    accepted: NDArray[np.bool_],
+    known: NDArray[np.bool_],
+    explained: NDArray[np.float64],
+) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    """Return who is flagged and why: public information explains a report, or nobody agrees."""
+    # No agreement is evidence only while the cohort agrees.
+    alone = np.zeros_like(accepted)
+    if accepted.any():
+        typical = np.median(reached[accepted])
+        alone = ~accepted & (typical >= _MARGIN * np.maximum(reached, 1.0))
 
-        return known | alone, tuple(reason(client) for client in range(len(accepted)))
+    def reason(client: int) -> str:
+        if known[client]:
+            return f"{EXPLAINED} ({explained[client]:.0%})"
+        return "independent of every peer" if alone[client] else ""
+
+    return known | alone, tuple(reason(client) for client in range(len(accepted)))
 
 
 def _blocks(clients: int) -> Iterator[slice]:

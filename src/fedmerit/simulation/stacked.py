@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedmerit.kernels.lenet import BETA1, BETA2, EPSILON
 from fedmerit.simulation.gradients import AddGradient, StackBatch, stack_gradient
 from fedmerit.simulation.network import DropoutSite, Network, Vector, one_thread
 from fedmerit.simulation.training import BatchPlan, LocalTraining, TrainingJob, plan_all
@@ -14,7 +15,6 @@ from fedmerit.simulation.training import BatchPlan, LocalTraining, TrainingJob, 
 # Parameters and velocity of the clients that train at the same time should fit into a processor's
 # shared cache with room to spare: for the paper's MLP, five clients were fastest of 1 to 20.
 STACK_BYTES = 6_500_000
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # Adam's moments, as in PyTorch
 
 Step = Callable[[StackBatch, int], None]
 
@@ -116,9 +116,9 @@ def _optimiser_step(
     def adam(batch: StackBatch, number: int) -> None:
         gradient, first, second = buffers
         add_gradient(batch, 0.0)
-        first.lerp_(gradient, 1 - _BETA1)
-        second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
-        scale = second.sqrt().div_((1 - _BETA2**number) ** 0.5).add_(_EPSILON)
-        parameters.addcdiv_(first, scale, value=-rate / (1 - _BETA1**number))
+        first.lerp_(gradient, 1 - BETA1)
+        second.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
+        scale = second.sqrt().div_((1 - BETA2**number) ** 0.5).add_(EPSILON)
+        parameters.addcdiv_(first, scale, value=-rate / (1 - BETA1**number))
 
     return sgd if training.optimiser == "sgd" else adam
