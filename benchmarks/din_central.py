@@ -5,18 +5,16 @@ of docs/results/din-central.md. Every setting is chosen by the AUC on validation
 are looked at once, with the chosen ones.
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.click_arguments import chosen_log
 from fedmerit.behaviours import LocalData
 from fedmerit.rng import stream
-from fedmerit.simulation.catalogue import load
 from fedmerit.simulation.clicks.log import CONTEXT, ITEM, TEST, TRAIN, VALID, ClickLog
 from fedmerit.simulation.config import DinChoice
 from fedmerit.simulation.din import build_din, din_scores, train_dins
@@ -89,20 +87,14 @@ def best(name: str, candidates: Iterator[tuple[str, np.ndarray]], log: ClickLog)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("dataset")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
-    log = load(chosen.dataset, chosen.data_dir)
-    assert isinstance(log, ClickLog)
+    log, seed = chosen_log(seed=0)
     print("| log | model | chosen on validation | AUC, validation | AUC, test |")
     print("|---|---|---|---:|---:|")
     print(best("item popularity", popularity(log), log), flush=True)
     for user in (False, True):
         kind = "with a user feature" if user else "without"
         print(best(f"summed logits, {kind}", summed_logits(log, user=user), log), flush=True)
-        print(best(f"DIN, {kind}", din(log, user=user, seed=chosen.seed), log), flush=True)
+        print(best(f"DIN, {kind}", din(log, user=user, seed=seed), log), flush=True)
 
 
 if __name__ == "__main__":

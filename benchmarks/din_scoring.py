@@ -4,18 +4,15 @@
 docs/decisions/0008: mean scores of honest users and of riders that join beside them.
 """
 
-import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.click_arguments import chosen_log
 from fedmerit import ConditionalPCA, ExactPCA, Merit, QuantileBins
 from fedmerit.behaviours import Assignment, parse_behaviour
 from fedmerit.experiments.clicks import BASE
-from fedmerit.simulation.catalogue import load
-from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.observe import observe_rounds
 from fedmerit.types import RoundInputs
@@ -52,17 +49,11 @@ def sparse_noise(honest: np.ndarray, rows: np.ndarray, rng: np.random.Generator)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("dataset")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--seed", type=int, default=50)
-    chosen = parser.parse_args()
-    log = load(chosen.dataset, chosen.data_dir)
-    assert isinstance(log, ClickLog)
+    log, seed = chosen_log(seed=50)
     kinds = [kind for kind in RIDERS if kind != "sparse"]
     extra = Assignment(tuple((SHARE, parse_behaviour(kind)) for kind in kinds))
     config = replace(
-        BASE, users=min(1000, log.users), seed=chosen.seed, extra=extra, scored="all",
+        BASE, users=min(1000, log.users), seed=seed, extra=extra, scored="all",
         scorer=Merit(), weighting="size", touched=True,
     )  # fmt: skip
     # Weighed by size, riders included: a harsh federation.
