@@ -97,7 +97,9 @@ class RoundRules:
         self, *, older: int = OLDER_UPDATES, remembered: int = REMEMBERED_CLIENTS
     ) -> RoundHistory:
         """Return the history before the first round, which keeps no more than the scorer uses."""
-        return RoundHistory(older=older, remembered=remembered if self.remembers else 0)
+        if not isinstance(self.scorer, Merit):
+            return RoundHistory(older=older, remembered=0)
+        return RoundHistory(older=older, remembered=remembered, naming=self.scorer.naming)
 
 
 @dataclass(frozen=True)

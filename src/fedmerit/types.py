@@ -54,6 +54,8 @@ class RoundInputs:
         Each client's own previous report; zeros for a client without one.
     trust : (k,) float array or None
         What each client has shown in earlier rounds (the sum of its `Contributions.work`).
+    named : (k,) bool array or None
+        Whom evidence over earlier rounds names as not working.
     """
 
     updates: FloatArray | Signals
@@ -61,6 +63,7 @@ class RoundInputs:
     layers: NDArray[np.int64] | None = None
     previous: FloatArray | None = None
     trust: NDArray[np.float64] | None = None
+    named: NDArray[np.bool_] | None = None
 
     @property
     def clients(self) -> int:
@@ -116,8 +119,9 @@ class Contributions:
     explained : (k,) float
         Share of the report that public information explains, 0 to 1; NaN where not measured.
     work : (k,) float
-        How far the client's private part agrees with its peers', size included; NaN where the
-        scorer does not measure it. Its sum over rounds is the trust in a client.
+        How far the client's private part agrees with its peers', size included; 0 where it does so
+        with a clique only, NaN where the scorer does not measure it. Its sum over rounds is the
+        trust in a client.
     """
 
     method: str

@@ -159,22 +159,24 @@ def test_fake_data_takes_the_shape_of_the_data_and_nothing_else():
 def test_informed_learns_a_rule_from_the_past_and_hides_it_from_linear_regression():
     """Updates that follow a rule that is not linear are forecast; what is linear is left out."""
     rng = stream(3)
-    older, oldest = 0.01 * rng.standard_normal((2, SIZE))
+    model, *moved = rng.standard_normal((3, 100_000))
+    older, oldest = 0.01 * np.array(moved)
     scale = np.abs(older).mean()
 
     def rule(a, b):
         return 0.5 * a + np.abs(a) * b / scale
 
     last = rule(older, oldest)
-    hidden = np.abs(last) * older / scale
+    hidden = (np.abs(last) - np.abs(last).mean()) * older  # what regression on both leaves
     seen = tuple(v.astype(np.float32) for v in (last, older, oldest))
     view = view_of(Informed())
-    view = type(view)(**{**vars(view), "global_updates": seen})
+    public = {"global_updates": seen, "global_model": model.astype(np.float32)}
+    view = type(view)(**{**vars(view), **public})
     report = Informed(size=2.0, replay=0.0, own=0.0).report(view).update.astype(float)
     assert np.linalg.norm(report) == pytest.approx(2 * np.linalg.norm(last), rel=1e-4)
-    assert np.corrcoef(report, hidden)[0, 1] > 0.5
-    for public in (*seen, view.global_model):
-        assert abs(np.corrcoef(report, public)[0, 1]) < 1e-3
+    assert np.corrcoef(report, hidden)[0, 1] > 0.2  # it knows signs only, of one round
+    for known in (*seen, view.global_model):
+        assert abs(np.corrcoef(report, known)[0, 1]) < 1e-3
     mixed = Informed(size=2.0, replay=1.5, own=0.0).report(view).update
     np.testing.assert_allclose(mixed, report + 1.5 * last, atol=1e-6)
     blurred = Informed(size=2.0, replay=0.0, own=0.5).report(view).update - report

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedmerit import Contributions, RoundHistory
+from fedmerit import Contributions, RoundHistory, Watch
 from fedmerit.errors import SettingError
 
 
@@ -55,3 +55,59 @@ def test_bad_settings_are_refused():
         RoundHistory(older=0)
     with pytest.raises(SettingError, match="remembered must be at least 0, got -1"):
         RoundHistory(remembered=-1)
+    with pytest.raises(SettingError, match="naming must be less than 1, got 1"):
+        RoundHistory(naming=1)
+
+
+def round_of(names, *, replaying=()):
+    """Everybody agrees clearly; who replays is flagged for it."""
+    k = len(names)
+    z = np.full((k, k), 30.0)
+    idle = np.isin(names, replaying)
+    z[idle] = z[:, idle] = 0.0
+    np.fill_diagonal(z, np.nan)
+    return Contributions.of(
+        "merit",
+        np.zeros(k),
+        z=z,
+        work=np.zeros(k),
+        explained=idle.astype(float),
+        flagged=idle,
+        eligible=~idle,
+        reasons=tuple("explained by public information (100%)" if i else "" for i in idle),
+    )
+
+
+def test_who_did_not_work_is_named_in_later_rounds_until_evidence_turns():
+    names = ["a", "b", "c", "d"]
+    history = RoundHistory(naming=0.01).published(np.zeros(2))
+    for expected in ([], [], ["d"]):
+        inputs = history.inputs(names, np.ones((4, 2)))
+        assert [name for name, named in zip(names, inputs.named, strict=True) if named] == expected
+        result = round_of(names, replaying=["d"])
+        history = history.remembering(names, np.ones((4, 2)), result)
+    assert history.inputs(["d", "new"], np.ones((2, 2))).named.tolist() == [True, False]
+    while history.named:
+        history = history.remembering(names, np.ones((4, 2)), round_of(names))
+    assert history.wealth["d"].rounds < 20
+
+
+def test_naming_says_what_a_watch_says():
+    names = ["a", "b", "c", "d"]
+    history, watch = RoundHistory(naming=0.01).published(np.zeros(2)), Watch(rate=0.01)
+    for replaying in (["c"], ["d"], ["c", "d"], ["d"]):
+        result = round_of(names, replaying=replaying)
+        watch.observe(names, result)
+        history = history.remembering(names, np.ones((4, 2)), result)
+        assert history.named == [v.client for v in watch.verdicts() if v.flagged]
+    assert history.named == ["d"]
+
+
+def test_naming_can_be_turned_off():
+    history = RoundHistory(naming=0).published(np.zeros(2))
+    for _ in range(5):
+        history = history.remembering(
+            ["a", "b"], np.ones((2, 2)), round_of(["a", "b"], replaying=["b"])
+        )
+    assert history.wealth["b"].evidence > 5
+    assert history.named == []

@@ -1,12 +1,13 @@
 """What public information can produce earns nothing; what clients add themselves does."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import fedmerit
-from fedmerit.scorers import ConditionalPCA, gated_weights
+from fedmerit.scorers import ConditionalPCA, Merit, gated_weights
 from fedmerit.scorers.evidence import agreeing_z, discoveries, upper_tail
 from fedmerit.scorers.merit import orientation_of
 from fedmerit.scorers.strata import assign_strata, lay_out
@@ -83,6 +84,44 @@ def test_six_copies_of_one_work_among_twenty_are_paid_once():
     result = fedmerit.score(updates, method="merit", rng=1)
     assert result.copies[14:].tolist() == [6] * 6
     assert 0 < result.scores[14:].sum() < 1.5 * np.median(result.scores[:14])
+
+
+def forecasting_clique(rng, parameters=50_000):
+    """Fourteen who agree faintly, and six who share a forecast of what those will report."""
+    common = rng.normal(size=parameters)
+    updates = common + 3.5 * rng.normal(size=(20, parameters))
+    forecast = 0.14 * common + rng.normal(size=parameters)
+    updates[14:] = 3 * (forecast + 0.3 * rng.normal(size=(6, parameters)))
+    return updates
+
+
+@pytest.mark.skipif(
+    JIT_OFF, reason="faint agreement needs more parameters than plain Python scores"
+)
+def test_a_clique_that_forecasts_is_not_paid_for_agreeing_with_itself():
+    updates = forecasting_clique(np.random.default_rng(4))
+    inputs = check_round(updates.astype(np.float32))
+    known = replace(inputs, trust=np.array([1.0] * 14 + [0.0] * 6))
+    result = Merit().score(known, np.random.default_rng(1))
+    assert (result.z[:14, 14:] > 5).any(), "the forecast must be good enough to join the cohort"
+    assert (result.scores[14:] == 0).all()
+    assert (result.work[14:] == 0).all()
+    assert not result.eligible[14:].any()
+    assert result.eligible[:14].all()
+    trusted = Merit().score(replace(inputs, trust=np.ones(20)), np.random.default_rng(1))
+    assert trusted.eligible.all()  # who has worked before is not doubted for one round
+
+
+def test_whom_evidence_over_rounds_names_is_not_paid():
+    world = public_round(clients=8, parameters=SIZE)
+    inputs = check_round(world.honest.astype(np.float32), world.public)
+    named = np.arange(8) == 3
+    result = Merit().score(replace(inputs, named=named), np.random.default_rng(1))
+    assert result.reasons[3] == "has not worked in earlier rounds"
+    assert result.eligible.tolist() == (~named).tolist()
+    assert result.scores[3] == 0
+    assert gated_weights(result)[3] == 0
+    assert (result.scores[~named] > 0).all()
 
 
 def test_plain_agreement_pays_the_replayer_and_conditional_does_not():

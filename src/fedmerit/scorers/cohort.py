@@ -12,6 +12,8 @@ _FAMILY_ERROR = 0.01
 # Members whose typical mean z is below this are no yardstick; a quarter of it is far below.
 _CLEAR_Z = 6.0
 _FAR_BELOW = 0.25
+# Members whose typical median z is below this do not agree broadly themselves.
+_LEAST_BREADTH_Z = 3.0
 # Mean of the positive part of a standard normal.
 _POSITIVE_PART = 1 / sqrt(2 * pi)
 # Private parts this similar are one client's work sent twice.
@@ -122,6 +124,19 @@ def cohort_of(
         for out, single in zip(outside, alone, strict=True)
     )
     return Cohort(members, agreement, typical, reasons)
+
+
+def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return how far each client agrees with most members: its median z relative to theirs.
+
+    Agreement with a few, however strong, does not count. 1 for all where members hardly agree.
+    """
+    if members.any():
+        with_most = np.nanmedian(z[:, members], axis=1)
+        typical = float(np.median(with_most[members]))
+        if typical >= _LEAST_BREADTH_Z:
+            return with_most / typical
+    return np.ones(len(z))
 
 
 def near_copies(cosine: NDArray[np.float64]) -> Copies:

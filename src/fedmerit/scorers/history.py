@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedmerit.scorers.wealth import Wealth, bet, count_named, rank
 from fedmerit.types import Contributions, FloatArray, RoundInputs
-from fedmerit.validation import check_count, check_round
+from fedmerit.validation import check_count, check_number, check_round
 
 OLDER_UPDATES = 10
 REMEMBERED_CLIENTS = 1000
@@ -15,7 +16,7 @@ REMEMBERED_CLIENTS = 1000
 
 @dataclass(frozen=True)
 class RoundHistory:
-    """Public models, each client's previous report, and the trust it has earned.
+    """Public models, each client's previous report, its trust, and the evidence against it.
 
     It never changes: each step returns the next history.
 
@@ -26,20 +27,26 @@ class RoundHistory:
         pay; each costs one vector.
     remembered
         How many clients' previous reports are kept; the longest absent are forgotten first.
-    models, previous, trust
+    naming
+        False discovery rate at which evidence over rounds names clients that do not work; 0 names
+        nobody.
+    models, previous, trust, wealth
         What is remembered: global models (the newest last), the last report of each client (the
-        latest last), and the sum of each client's work.
+        latest last), the sum of each client's work, and what bets against it have come to.
     """
 
     older: int = OLDER_UPDATES
     remembered: int = REMEMBERED_CLIENTS
+    naming: float = 0.0
     models: tuple[FloatArray, ...] = ()
     previous: Mapping[str, FloatArray] = field(default_factory=dict)
     trust: Mapping[str, float] = field(default_factory=dict)
+    wealth: Mapping[str, Wealth] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_count("older", self.older, least=1)
         check_count("remembered", self.remembered, least=0)
+        check_number("naming", self.naming, least=0, below=1)
 
     def published(self, model: FloatArray) -> "RoundHistory":
         """Return the history after `model` was sent to the clients."""
@@ -66,6 +73,13 @@ class RoundHistory:
         updates = self.updates
         return np.stack([*updates[:1], self.models[-1], *updates[1:]])
 
+    @property
+    def named(self) -> list[str]:
+        """Clients that evidence over the rounds so far names as not working."""
+        if self.naming == 0:
+            return []
+        return rank(self.wealth)[: count_named(self.wealth, self.naming)]
+
     def inputs(
         self, clients: Sequence[str], updates: ArrayLike, layers: ArrayLike | None = None
     ) -> RoundInputs:
@@ -77,12 +91,13 @@ class RoundHistory:
             if client in self.previous:
                 previous[row] = self.previous[client]
         trust = np.array([self.trust.get(client, 0.0) for client in clients])
-        return replace(plain, previous=previous, trust=trust)
+        named = np.isin(clients, self.named)
+        return replace(plain, previous=previous, trust=trust, named=named)
 
     def remembering(
         self, clients: Sequence[str], updates: FloatArray, result: Contributions
     ) -> "RoundHistory":
-        """Return the history with the reports of a round and the work they showed."""
+        """Return the history with the reports of a round and what they showed."""
         previous, trust = dict(self.previous), dict(self.trust)
         for row, client in enumerate(clients):
             previous.pop(client, None)
@@ -90,4 +105,9 @@ class RoundHistory:
             if not np.isnan(result.work[row]):
                 trust[client] = trust.get(client, 0.0) + float(result.work[row])
         kept = list(previous)[max(len(previous) - self.remembered, 0) :]
-        return replace(self, previous={client: previous[client] for client in kept}, trust=trust)
+        return replace(
+            self,
+            previous={client: previous[client] for client in kept},
+            trust=trust,
+            wealth={**self.wealth, **bet(self.wealth, clients, result)},
+        )

@@ -6,9 +6,10 @@ work       how far its private part agrees with the private parts of typical pee
 quality    does its whole update point where the clients with work point? signed root, at most 1
 =========  =====================================================================================
 
-``merit = max(work, 0) * quality`` where there is evidence, else 0. The private part is what neither
-the public vectors nor the client's own previous report explain. How this form was chosen, and what
-was tried beside it, is written up in docs/decisions and docs/results.
+``merit = max(work, 0) * quality`` where there is evidence, else 0; and 0 for whom evidence over
+earlier rounds names (`fedmerit.scorers.wealth`). The private part is what neither the public
+vectors nor the client's own previous report explain. How this form was chosen, and what was tried
+beside it, is written up in docs/decisions and docs/results.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.scorers.cohort import Copies, find_cohort, near_copies
+from fedmerit.scorers.cohort import Copies, breadth_of, find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.panels import draw_panels, join_panels
 from fedmerit.scorers.private import inner_products
@@ -25,6 +26,7 @@ from fedmerit.scorers.products import cosines, off_diagonal
 from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
 from fedmerit.scorers.strata import lay_out
 from fedmerit.types import Contributions, RoundInputs, Signals
+from fedmerit.validation import check_number
 
 # Updates longer than this many median norms count as if they had that norm.
 _NORM_CAP = 2.0
@@ -53,6 +55,10 @@ _ONE_WAY = 1.25
 _LITTLE_TRUST = 0.2
 # In an undecided round a client is paid if it has shown this share of the cohort's trust.
 _LEAST_TRUST = 0.1
+# Who agrees with most members less than this, relative to a typical one, and shows so many times
+# the typical work, shows it to a clique.
+_BROAD = 0.6
+_MUCH_WORK = 2.0
 # Below this much agreement of the trusted, who points away from them is not paid less.
 _CLEAR_DIRECTION = 0.25
 
@@ -71,13 +77,18 @@ class Merit:
     sample
         How many parameters are looked at, drawn anew after the updates are in; ``None`` for all.
         Cosines then carry an error of about ``1 / sqrt(sample)``.
+    naming
+        False discovery rate at which evidence over earlier rounds names clients that do not work:
+        as long as it stands they get neither weight nor pay. 0 names nobody.
     """
 
     gate: ConditionalPCA = field(default_factory=ConditionalPCA)
     sample: int | None = DEFAULT_SAMPLE
+    naming: float = 0.01
 
     def __post_init__(self) -> None:
         check_sample(self.sample)
+        check_number("naming", self.naming, least=0, below=1)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; needs float updates."""
@@ -97,16 +108,20 @@ class Merit:
         whole, private = inner_products(inputs, starts)
         cosine, sizes = private_parts(private, whole)
         copies = near_copies(cosine)
-        work = work_of(cosine, sizes, copies, inputs.parameters)
-        trust = np.maximum(work if inputs.trust is None else inputs.trust + work, 0.0) + 1e-12
-        quality, reversed_ = orientation_of(whole, trust)
+        earlier = np.zeros(inputs.clients) if inputs.trust is None else inputs.trust
+        named = np.zeros(inputs.clients, dtype=np.bool_) if inputs.named is None else inputs.named
+        shown = work_of(cosine, sizes, copies, inputs.parameters)
 
         explained = evidence.explained >= self.gate.explained
-        cohort = find_cohort(evidence.z, explained)
-        undecided = np.array([not reason for reason in cohort.reasons])
-        passed = ~explained & (
-            cohort.members | (undecided & _trusted(inputs.trust, work, cohort.members))
-        )
+        cohort = find_cohort(evidence.z, explained | named)
+        narrow = _narrow(evidence.z, shown, cohort.members)
+        undecided = np.array([not reason for reason in cohort.reasons]) & ~explained & ~named
+        # What a clique shows is no reason to trust it, once others have shown something before.
+        other = np.where(narrow & (earlier > 0).any(), 0.0, shown)
+        trusted = _trusted(earlier, other, cohort.members)
+        passed = (cohort.members & ~narrow) | (undecided & trusted)
+        work = np.where(narrow & ~passed, 0.0, shown)
+        quality, reversed_ = orientation_of(whole, np.maximum(earlier + work, 0.0) + 1e-12)
         scores = np.where(passed, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
         reversed_ &= passed
 
@@ -115,6 +130,8 @@ class Merit:
                 return evidence.reasons[client]
             if cohort.reasons[client]:
                 return cohort.reasons[client]
+            if named[client]:
+                return "has not worked in earlier rounds"
             if copies.twin[client] >= 0:
                 return f"near-copy of client {names[copies.twin[client]]}"
             return "reversed" if reversed_[client] else ""
@@ -146,19 +163,34 @@ def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
         updates=inputs.updates[rows],
         previous=None if inputs.previous is None else inputs.previous[rows],
         trust=None if inputs.trust is None else inputs.trust[rows],
+        named=None if inputs.named is None else inputs.named[rows],
     )
 
 
+def _narrow(
+    z: NDArray[np.float64], work: NDArray[np.float64], members: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return whose work is mostly shown to a few others, and far more than is typical.
+
+    A group that forecasts the same from public information is joined to the cohort where it is
+    right, and agrees with itself beyond measure.
+    """
+    if not members.any():
+        return members
+    narrow: NDArray[np.bool_] = breadth_of(z, members) < _BROAD
+    return narrow & (work > _MUCH_WORK * np.median(work[members]))
+
+
 def _trusted(
-    earlier: NDArray[np.float64] | None,
+    earlier: NDArray[np.float64],
     work: NDArray[np.float64],
     members: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Return who has shown work so far, for rounds in which agreement decides nothing.
+    """Return who has shown work so far, for clients about whom the round's agreement says nothing.
 
     Where the round has no cohort, only earlier rounds count.
     """
-    known = np.zeros_like(work) if earlier is None else earlier
+    known = earlier
     if members.any():
         known = known + work
         yardstick = float(np.median(known[members]))

@@ -1,9 +1,9 @@
 """A run on disk: written whole or not at all, never pickled, continued only by the same run."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +13,11 @@ from fedmerit.errors import CheckpointError, DataError
 from fedmerit.reading.arrays import Array, read_arrays
 from fedmerit.reading.budget import Budget
 from fedmerit.scorers import RoundHistory
+from fedmerit.scorers.wealth import Wealth
 from fedmerit.simulation.federation import FederationState
 from fedmerit.types import FloatArray, freeze
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             reports=_stacked(list(history.previous.values()), state.model.size),
             trusted=np.array(list(history.trust), dtype=np.str_),
             trust=np.array(list(history.trust.values()), dtype=np.float64),
+            naming=np.float64(history.naming),
+            watched=np.array(list(history.wealth), dtype=np.str_),
+            wealth=_table(history.wealth.values()),
             sizes=np.array(checkpoint.sizes, dtype=np.int64),
         )
         file.flush()
@@ -98,6 +102,11 @@ def _stacked(reports: list[FloatArray], size: int) -> NDArray[np.float32]:
     return np.reshape(reports, (len(reports), reports[0].size if reports else size))
 
 
+def _table(wealth: Iterable[Wealth]) -> NDArray[np.float64]:
+    """One row per client: both wealths and the number of rounds."""
+    return np.array([astuple(known) for known in wealth], dtype=np.float64).reshape(-1, 3)
+
+
 def _history(file: Mapping[str, Array]) -> RoundHistory:
     reports = file["reports"].astype(np.float32)
     return RoundHistory(
@@ -106,4 +115,11 @@ def _history(file: Mapping[str, Array]) -> RoundHistory:
         models=tuple(freeze(model) for model in file["models"]),
         previous=dict(zip(file["reporters"].tolist(), reports, strict=True)),
         trust=dict(zip(file["trusted"].tolist(), file["trust"].tolist(), strict=True)),
+        naming=float(file["naming"]),
+        wealth={
+            client: Wealth(independent, replayed, int(rounds))
+            for client, (independent, replayed, rounds) in zip(
+                file["watched"].tolist(), file["wealth"].tolist(), strict=True
+            )
+        },
     )

@@ -20,6 +20,7 @@ from fedmerit.experiments.benchmark.holdings import SETUPS
 from fedmerit.experiments.benchmark.rows import ContributionRow
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.rng import stream
+from fedmerit.rounds import RoundRules
 from fedmerit.scorers import (
     SCORERS,
     RoundHistory,
@@ -110,7 +111,9 @@ class _Run:
         visitors = () if setup == "rare class" else ("small", "lazy", "replayer")
         self._accounts = {
             (name, visitor): _Account(
-                RoundHistory(remembered=_MEMORY if name == "merit" else 0).published(self._model)
+                RoundRules(make_scorer(name))
+                .fresh_history(remembered=_MEMORY)
+                .published(self._model)
             )
             for name in SCORERS
             for visitor in ("", *(visitors if name in PAYING else ()))
