@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError, WeightsError
+from fedmerit.kernels.magnitudes import largest_bits
 from fedmerit.types import FloatArray, RoundInputs, Signals
 
 MIN_LEVELS, MAX_LEVELS = 2, 256
@@ -102,16 +103,15 @@ def check_finite(
 
     `positions` says which parameters the columns are, and `first` which client the first row is.
     """
-    for row in range(matrix.shape[0]):
-        # A sum is faster than a look at each value, and finite only if they are; it may overflow.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isfinite(matrix[row].sum()):
-                fine = np.isfinite(matrix[row])
-                _refuse_first(matrix[row], first + row, fine, f"{name} must be finite", positions)
-        if matrix.dtype == np.float64:
-            fine = np.abs(matrix[row]) <= MAX_SIZE
-            rule = f"{name} must be at most {MAX_SIZE:g} in size"
-            _refuse_first(matrix[row], first + row, fine, rule, positions)
+    word = np.uint32 if matrix.dtype == np.float32 else np.uint64
+    most = min(MAX_SIZE, float(np.finfo(matrix.dtype).max))
+    largest: NDArray[np.unsignedinteger] = np.empty(matrix.shape[0], dtype=word)
+    largest_bits(matrix.view(word), word(1 << (8 * matrix.itemsize - 1)), largest)
+    for row in np.flatnonzero(largest > np.array(most, matrix.dtype).view(word)):
+        values, client = matrix[row], first + int(row)
+        _refuse_first(values, client, np.isfinite(values), f"{name} must be finite", positions)
+        rule = f"{name} must be at most {MAX_SIZE:g} in size"
+        _refuse_first(values, client, np.abs(values) <= most, rule, positions)
 
 
 def check_signals(signals: Signals, *, min_clients: int = 1, min_parameters: int = 1) -> Signals:

@@ -91,8 +91,8 @@ class ConditionalPCA:
         for block in _blocks(inputs.clients):
             reports = take(inputs.updates[block], positions)
             check_finite(reports, name="updates", positions=positions, first=block.start)
-            part, explained[block] = unexplained_signs(reports, known, starts)
-            signs[block] = part.values
+            explained[block] = _write_signs(reports, known, starts, signs[block])
+            del reports  # its memory serves the next block, or the counting of pairs
         return self.judge(Signals(signs, POSITIVE + 1), explained, starts, rng)
 
     def score_in(
@@ -181,12 +181,25 @@ def unexplained_signs(
     Stratum s holds the parameters ``starts[s]:starts[s + 1]``. The share is measured in absolute
     deviations: 1 for a replay, about 0 for private work.
     """
+    values = np.empty(updates.shape, dtype=np.uint8)
+    explained = _write_signs(updates, public, starts, values)
+    return Signals(values, POSITIVE + 1), explained
+
+
+def _write_signs(
+    updates: FloatArray,
+    public: FloatArray | None,
+    starts: NDArray[np.int64],
+    values: NDArray[np.uint8],
+) -> NDArray[np.float64]:
+    """Write the signs into `values` and return the shares."""
     clients, parameters = updates.shape
     known = np.empty((0, parameters), dtype=updates.dtype) if public is None else public
-    values = np.empty((clients, parameters), dtype=np.uint8)
     deviations = np.empty((clients, len(starts) - 1, 2))
     residual_signs(updates, known, starts, _PRECISION, values, deviations)
     left, spread = deviations.sum(axis=1).T
     # A constant report has no spread; everybody can make one.
-    unexplained = np.divide(left, spread, out=np.zeros(clients), where=spread > 0)
-    return Signals(values, POSITIVE + 1), 1 - unexplained
+    unexplained: NDArray[np.float64] = np.divide(
+        left, spread, out=np.zeros(clients), where=spread > 0
+    )
+    return 1 - unexplained

@@ -23,7 +23,7 @@ from fedmerit.validation import check_count
 # Pairs are counted in blocks, so that memory does not grow with the square of the clients.
 _BLOCK_BYTES = 2 * 2**20
 # A histogram of many levels takes up to 0.5 MB per pair.
-_HISTOGRAM_BYTES = 32 * 2**20
+_HISTOGRAM_BYTES = 16 * 2**20
 _MATRIX_CLIENTS = 4096
 # Of more clients than this, a matrix is made only if a good part of it would be filled.
 _SPARSE_CLIENTS = 256

@@ -53,9 +53,11 @@ class Attacks(Benchmark[AttackRow]):
             config = replace(base, partition=PARTITIONS[partition])
             panel, behaviour = Panel(), kind()
             attacked = replace(config, behaviours=Assignment(((SHARE, behaviour),)))
-            accuracy, bad = _run(replace(attacked, scorer=panel), dataset, behaviour, tick)
+            accuracy, bad = run_federation(
+                replace(attacked, scorer=panel), dataset, behaviour, tick
+            )
             plain = replace(attacked, scorer=None, weighting="uniform", norm_bound=None)
-            fedavg, _ = _run(plain, dataset, behaviour, tick)
+            fedavg, _ = run_federation(plain, dataset, behaviour, tick)
             for scorer in SCORERS:
                 told = judge(panel.heard[scorer], bad, flags=scorer in FLAGGING)
                 rows.append(
@@ -127,7 +129,7 @@ def judge(results: Sequence[Contributions], bad: Sequence[bool], *, flags: bool)
     )
 
 
-def _run(
+def run_federation(
     config: FederationConfig, dataset: Dataset, behaviour: Behaviour, tick: Tick
 ) -> tuple[float, list[bool]]:
     """Run a federation; return its last accuracy and who is dishonest."""

@@ -1,0 +1,24 @@
+"""The largest magnitude of each row, by its bits: one look at every value finds all that is wrong.
+
+Without their sign bit, floats are ordered like whole numbers, infinities above all that is finite
+and what is not a number above those.
+"""
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+
+@njit(cache=True, parallel=True)
+def largest_bits(
+    bits: NDArray[np.unsignedinteger],
+    sign: np.unsignedinteger,
+    largest: NDArray[np.unsignedinteger],
+) -> None:
+    """Write the largest of each row of `bits`, (k, d), with the bits of `sign` taken off."""
+    magnitude = ~sign
+    for row in prange(bits.shape[0]):
+        line, most = bits[row], bits[row, 0] & magnitude
+        for n in range(line.shape[0]):
+            most = max(most, line[n] & magnitude)
+        largest[row] = most
