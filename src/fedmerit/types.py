@@ -119,9 +119,8 @@ class Contributions:
     explained : (k,) float
         Share of the report that public information explains, 0 to 1; NaN where not measured.
     work : (k,) float
-        How far the client's private part agrees with its peers', size included; 0 where it does so
-        with a clique only, NaN where the scorer does not measure it. Its sum over rounds is the
-        trust in a client.
+        How far the client's private part agrees with its peers', size included; NaN where the
+        scorer does not measure it. Its sum over rounds is the trust in a client.
     """
 
     method: str

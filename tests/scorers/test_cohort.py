@@ -116,6 +116,6 @@ def test_breadth_is_agreement_with_most_members_and_not_with_a_few():
 
 
 def test_breadth_says_nothing_where_members_hardly_agree():
-    z = z_of([[0, 1], [2]], strength=2.0)
+    z = z_of([[0, 1], [2]], strength=1.5)
     assert breadth_of(z, np.ones(3, dtype=np.bool_)).tolist() == [1.0] * 3
     assert breadth_of(z, np.zeros(3, dtype=np.bool_)).tolist() == [1.0] * 3

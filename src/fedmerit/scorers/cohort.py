@@ -13,7 +13,7 @@ _FAMILY_ERROR = 0.01
 _CLEAR_Z = 6.0
 _FAR_BELOW = 0.25
 # Members whose typical median z is below this do not agree broadly themselves.
-_LEAST_BREADTH_Z = 3.0
+_LEAST_BREADTH_Z = 1.0
 # Mean of the positive part of a standard normal.
 _POSITIVE_PART = 1 / sqrt(2 * pi)
 # Private parts this similar are one client's work sent twice.

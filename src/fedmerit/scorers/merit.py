@@ -55,10 +55,8 @@ _ONE_WAY = 1.25
 _LITTLE_TRUST = 0.2
 # In an undecided round a client is paid if it has shown this share of the cohort's trust.
 _LEAST_TRUST = 0.1
-# Who agrees with most members less than this, relative to a typical one, and shows so many times
-# the typical work, shows it to a clique.
-_BROAD = 0.6
-_MUCH_WORK = 2.0
+# Who agrees with most members less than this, relative to a typical one, agrees with few.
+_BROAD = 0.75
 # Below this much agreement of the trusted, who points away from them is not paid less.
 _CLEAR_DIRECTION = 0.25
 
@@ -110,18 +108,14 @@ class Merit:
         copies = near_copies(cosine)
         earlier = np.zeros(inputs.clients) if inputs.trust is None else inputs.trust
         named = np.zeros(inputs.clients, dtype=np.bool_) if inputs.named is None else inputs.named
-        shown = work_of(cosine, sizes, copies, inputs.parameters)
-
         explained = evidence.explained >= self.gate.explained
         cohort = find_cohort(evidence.z, explained | named)
-        narrow = _narrow(evidence.z, shown, cohort.members)
-        undecided = np.array([not reason for reason in cohort.reasons]) & ~explained & ~named
-        # What a clique shows is no reason to trust it, once others have shown something before.
-        other = np.where(narrow & (earlier > 0).any(), 0.0, shown)
-        trusted = _trusted(earlier, other, cohort.members)
-        passed = (cohort.members & ~narrow) | (undecided & trusted)
-        work = np.where(narrow & ~passed, 0.0, shown)
+        work = work_of(cosine, sizes, copies, inputs.parameters)
+        work = _at_most_typical(work, evidence.z, cohort.members)
         quality, reversed_ = orientation_of(whole, np.maximum(earlier + work, 0.0) + 1e-12)
+        undecided = np.array([not reason for reason in cohort.reasons])
+        trusted = _trusted(earlier, work, cohort.members)
+        passed = ~explained & ~named & (cohort.members | (undecided & trusted))
         scores = np.where(passed, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
         reversed_ &= passed
 
@@ -167,18 +161,18 @@ def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
     )
 
 
-def _narrow(
-    z: NDArray[np.float64], work: NDArray[np.float64], members: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Return whose work is mostly shown to a few others, and far more than is typical.
+def _at_most_typical(
+    work: NDArray[np.float64], z: NDArray[np.float64], members: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Return the work, at most that of a typical member for who agrees with few of them only.
 
     A group that forecasts the same from public information is joined to the cohort where it is
     right, and agrees with itself beyond measure.
     """
     if not members.any():
-        return members
-    narrow: NDArray[np.bool_] = breadth_of(z, members) < _BROAD
-    return narrow & (work > _MUCH_WORK * np.median(work[members]))
+        return work
+    narrow = breadth_of(z, members) < _BROAD
+    return np.where(narrow, np.minimum(work, np.median(work[members])), work)
 
 
 def _trusted(

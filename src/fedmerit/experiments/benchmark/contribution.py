@@ -58,6 +58,9 @@ class Contribution(Benchmark[ContributionRow]):
     first_seed, seeds = 300, 10
     datasets = ("mnist", "digits")
 
+    def __init__(self, training: LocalTraining = TRAINING) -> None:
+        self.training = training
+
     def steps(self, quick: bool) -> int:
         """Return the rounds of one seed."""
         return len(SETUPS) * (QUICK_ROUNDS if quick else ROUNDS)
@@ -66,7 +69,7 @@ class Contribution(Benchmark[ContributionRow]):
         """Run every set-up once."""
         rows = []
         for setup in SETUPS:
-            run = _Run(setup, seed, dataset)
+            run = _Run(setup, seed, dataset, self.training)
             for _ in range(QUICK_ROUNDS if quick else ROUNDS):
                 run.step()
                 tick(f"{setup}, seed {seed}")
@@ -97,8 +100,8 @@ class _Account:
 class _Run:
     """One federation in one set-up, scored in every way."""
 
-    def __init__(self, setup: str, seed: int, dataset: Dataset) -> None:
-        self._setup, self._seed, self._dataset = setup, seed, dataset
+    def __init__(self, setup: str, seed: int, dataset: Dataset, training: LocalTraining) -> None:
+        self._setup, self._seed, self._training = setup, seed, training
         self._holdings = SETUPS[setup](dataset, stream(seed, setup, "data"))
         shape = dataset.train_x.shape[1:]
         module = build_model(
@@ -129,7 +132,7 @@ class _Run:
         held = [*self._holdings.clients, self._holdings.few]
         jobs = [self._job(client, data) for client, data in enumerate(held)]
         trained = train_together(
-            self._network, self._model, jobs, TRAINING, TRAINING.rate(self._round)
+            self._network, self._model, jobs, self._training, self._training.rate(self._round)
         )
         updates, few = trained[:-1], trained[-1]
         noise = stream(self._seed, self._setup, self._round, "replayer")
