@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmerit.errors import InvalidInputError
-from fedmerit.scorers.wealth import Wealth, bet, count_named, rank
+from fedmerit.scorers.wealth import NAMING_RATE, Wealth, bet, count_named, rank
 from fedmerit.types import Contributions
 from fedmerit.validation import check_number
 
@@ -35,7 +35,7 @@ class Watch:
         among those that are flagged.
     """
 
-    def __init__(self, rate: float = 0.01) -> None:
+    def __init__(self, rate: float = NAMING_RATE) -> None:
         self.rate = check_number("rate", rate, above=0, below=1)
         self._wealth: dict[str, Wealth] = {}
         self._reason: dict[str, str] = {}

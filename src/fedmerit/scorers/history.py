@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedmerit.scorers.wealth import Wealth, bet, count_named, rank
+from fedmerit.scorers.wealth import NAMING_RATE, Wealth, bet, count_named, rank
 from fedmerit.types import Contributions, FloatArray, RoundInputs
 from fedmerit.validation import check_count, check_number, check_round
 
@@ -37,7 +37,7 @@ class RoundHistory:
 
     older: int = OLDER_UPDATES
     remembered: int = REMEMBERED_CLIENTS
-    naming: float = 0.0
+    naming: float = NAMING_RATE
     models: tuple[FloatArray, ...] = ()
     previous: Mapping[str, FloatArray] = field(default_factory=dict)
     trust: Mapping[str, float] = field(default_factory=dict)

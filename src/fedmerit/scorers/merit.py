@@ -25,6 +25,7 @@ from fedmerit.scorers.private import inner_products
 from fedmerit.scorers.products import cosines, off_diagonal
 from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
 from fedmerit.scorers.strata import lay_out
+from fedmerit.scorers.wealth import NAMING_RATE
 from fedmerit.types import Contributions, RoundInputs, Signals
 from fedmerit.validation import check_number
 
@@ -82,7 +83,7 @@ class Merit:
 
     gate: ConditionalPCA = field(default_factory=ConditionalPCA)
     sample: int | None = DEFAULT_SAMPLE
-    naming: float = 0.01
+    naming: float = NAMING_RATE
 
     def __post_init__(self) -> None:
         check_sample(self.sample)

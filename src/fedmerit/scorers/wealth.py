@@ -28,6 +28,8 @@ from fedmerit.scorers.cohort import find_cohort
 from fedmerit.scorers.conditional import EXPLAINED
 from fedmerit.types import Contributions
 
+# False discovery rate at which clients are named where nothing else is asked for.
+NAMING_RATE = 0.01
 # A client must agree at least this much of what is typical ...
 _LEAST_SHARE = 0.25
 # ... but never more than this is bet in one round: one odd round must not decide alone.
