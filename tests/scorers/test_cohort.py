@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 
 from fedmerit.scorers.cohort import breadth_of, cohort_of, find_cohort, near_copies
@@ -41,6 +43,15 @@ def test_where_nobody_agrees_nobody_is_accused():
     assert not cohort.members.any()
     assert cohort.typical == 0
     assert cohort.reasons == ("", "", "")
+
+
+def test_a_matrix_that_was_left_out_says_nothing_and_takes_no_memory():
+    tracemalloc.start()
+    cohort = find_cohort(np.broadcast_to(np.nan, (20_000, 20_000)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not cohort.members.any()
+    assert peak < 10e6
 
 
 def test_a_client_that_agrees_on_average_is_not_accused():

@@ -70,7 +70,8 @@ class Cohort:
 
 def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_] | None = None) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
-    rows, columns = np.nonzero(~np.isnan(z))
+    # A matrix that was left out is one NaN seen from everywhere, and may be huge.
+    rows, columns = np.nonzero(~np.isnan(z[: len(z) if any(z.strides) else 0]))
     barred = np.zeros(len(z), dtype=np.bool_) if barred is None else barred
     return cohort_of(np.column_stack((rows, columns)), z[rows, columns], barred)
 
