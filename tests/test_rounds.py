@@ -6,6 +6,7 @@ import pytest
 from fedmerit.errors import FedMeritError
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rounds import Replies, RoundRules, layer_numbers, scoring_stream, settle_round
+from fedmerit.scorers import Merit
 from fedmerit.types import Rejection
 from tests.conftest import example_round
 
@@ -73,3 +74,35 @@ def test_a_weight_and_its_bias_share_a_layer_and_plain_names_do_not():
 def test_rules_check_themselves(settings):
     with pytest.raises(FedMeritError):
         RoundRules(**settings)
+
+
+def test_a_rider_is_named_unpaid_and_heard_again_when_it_works():
+    rules, rng = RoundRules(), np.random.default_rng(3)
+    history = rules.fresh_history()
+    assert history.naming == Merit().naming
+    model, last = np.zeros(4000, dtype=np.float32), np.zeros(4000, dtype=np.float32)
+    names, weights, reasons = [f"c{row}" for row in range(8)], [], []
+    for number in range(1, 9):
+        history = history.published(model)
+        updates = 0.002 * (rng.normal(size=4000) + 0.5 * rng.normal(size=(8, 4000)))
+        updates = updates.astype(np.float32)
+        if number <= 3:
+            updates[7] = last
+        replies = Replies(names, updates, [10] * 8)
+        settled = settle_round(rules, history, replies, scoring_stream(1, number))
+        history, last = settled.history, settled.change
+        model = model + last
+        weights.append(settled.clients[7].weight)
+        reasons.append(settled.clients[7].reason)
+    assert weights[:4] == [0.0] * 4
+    assert reasons[3] == "has not worked in earlier rounds"
+    assert weights[-1] > 0.05
+    assert reasons[-1] == ""
+    assert min(client.weight for client in settled.clients) > 0.05
+
+
+def test_naming_reaches_the_history():
+    assert RoundRules(Merit(naming=0)).fresh_history().naming == 0
+    assert RoundRules(Merit(naming=0.05)).fresh_history().naming == 0.05
+    with pytest.raises(FedMeritError, match="naming must be less than 1, got 1"):
+        Merit(naming=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmerit.errors import InvalidInputError
-from fedmerit.scorers.wealth import NAMING_RATE, Wealth, bet, count_named, rank
+from fedmerit.scorers.wealth import NAMED, NAMING_RATE, Wealth, bet, count_named, rank
 from fedmerit.types import Contributions
 from fedmerit.validation import check_number
 
@@ -47,9 +47,9 @@ class Watch:
                 f"clients must name every score, {len(result.scores)}, got {len(clients)}"
             )
         self._wealth |= bet(self._wealth, clients, result)
-        self._reason |= {
-            client: reason for client, reason in zip(clients, result.reasons, strict=True) if reason
-        }
+        for client, reason in zip(clients, result.reasons, strict=True):
+            if reason and reason != NAMED:  # that says no more than is known here
+                self._reason[client] = reason
 
     def verdicts(self) -> list[Verdict]:
         """Return what is known of every client seen so far, most suspicious first."""

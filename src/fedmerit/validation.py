@@ -99,7 +99,7 @@ def check_finite(
     positions: NDArray[np.int64] | None = None,
     first: int = 0,
 ) -> None:
-    """Check that all values are finite.
+    """Check that all values are finite, and not so large that their powers cannot be added up.
 
     `positions` says which parameters the columns are, and `first` which client the first row is.
     """

@@ -2,7 +2,13 @@ import tracemalloc
 
 import numpy as np
 
-from fedmerit.scorers.cohort import breadth_of, cohort_of, find_cohort, near_copies
+from fedmerit.scorers.cohort import (
+    breadth_of,
+    cohort_of,
+    compared_groups,
+    find_cohort,
+    near_copies,
+)
 
 
 def z_of(groups, strength=50.0):
@@ -45,12 +51,18 @@ def test_where_nobody_agrees_nobody_is_accused():
     assert cohort.reasons == ("", "", "")
 
 
-def test_a_matrix_that_was_left_out_says_nothing_and_takes_no_memory():
+def test_who_was_compared_with_whom_makes_groups():
+    z = np.full((5, 5), np.nan)
+    z[0, 2] = z[2, 0] = z[2, 4] = z[4, 2] = z[1, 3] = z[3, 1] = 0.0
+    assert [group.tolist() for group in compared_groups(z)] == [[0, 2, 4], [1, 3]]
+
+
+def test_a_matrix_that_was_left_out_has_no_groups_and_takes_no_memory():
     tracemalloc.start()
-    cohort = find_cohort(np.broadcast_to(np.nan, (20_000, 20_000)))
+    groups = compared_groups(np.broadcast_to(np.nan, (20_000, 20_000)))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert not cohort.members.any()
+    assert groups == []
     assert peak < 10e6
 
 
@@ -130,3 +142,10 @@ def test_breadth_says_nothing_where_members_hardly_agree():
     z = z_of([[0, 1], [2]], strength=1.5)
     assert breadth_of(z, np.ones(3, dtype=np.bool_)).tolist() == [1.0] * 3
     assert breadth_of(z, np.zeros(3, dtype=np.bool_)).tolist() == [1.0] * 3
+
+
+def test_breadth_says_nothing_of_clients_that_met_no_member():
+    z = np.full((4, 4), 12.0)
+    z[3] = z[:, 3] = np.nan
+    np.fill_diagonal(z, np.nan)
+    assert breadth_of(z, np.array([True, True, True, False])).tolist() == [1.0] * 4

@@ -111,3 +111,43 @@ def test_naming_can_be_turned_off():
         )
     assert history.wealth["b"].evidence > 5
     assert history.named == []
+
+
+def test_one_round_names_nobody_however_odd():
+    z = np.full((12, 12), 30.0)
+    z[9:, :9] = z[:9, 9:] = -50.0
+    z[0, 9:] = z[9:, 0] = 30.0  # joined to the cohort by one of them
+    np.fill_diagonal(z, np.nan)
+    names = [f"c{n}" for n in range(12)]
+    for size in (3, 12):
+        few = [*range(size - 1), 11]
+        result = Contributions.of("merit", np.zeros(size), z=z[np.ix_(few, few)].copy())
+        history = RoundHistory().published(np.zeros(1))
+        assert not history.remembering(names[:size], np.ones((size, 1)), result).named
+
+
+def test_clients_of_other_panels_are_not_held_to_be_independent():
+    z = np.full((9, 9), np.nan)
+    for panel in ((0, 1, 2, 3, 4), (5, 6, 7, 8)):
+        z[np.ix_(panel, panel)] = 30.0
+    z[8, 5:8] = z[5:8, 8] = 0.0
+    np.fill_diagonal(z, np.nan)
+    names = [f"c{n}" for n in range(9)]
+    history = RoundHistory().published(np.zeros(1))
+    for _ in range(4):
+        result = Contributions.of("merit", np.zeros(9), z=z.copy())
+        history = history.remembering(names, np.ones((9, 1)), result)
+    assert history.named == ["c8"]
+
+
+def test_names_are_compared_whole():
+    history = RoundHistory().published(np.zeros(2))
+    for _ in range(3):
+        history = history.remembering(
+            ["a", "b", "c"], np.ones((3, 2)), round_of(["a", "b", "c"], replaying=["b"])
+        )
+    assert history.inputs(["b\0", "b", "bb"], np.ones((3, 2))).named.tolist() == [
+        False,
+        True,
+        False,
+    ]

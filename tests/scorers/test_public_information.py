@@ -118,6 +118,18 @@ def test_whom_evidence_over_rounds_names_is_not_paid():
     assert result.scores[3] == 0
     assert gated_weights(result)[3] == 0
     assert (result.scores[~named] > 0).all()
+    unasked = Merit(naming=0).score(replace(inputs, named=named), np.random.default_rng(1))
+    assert unasked.eligible.all()
+
+
+def test_whom_evidence_names_does_not_say_where_others_should_point():
+    world = public_round(clients=8, parameters=SIZE)
+    updates = world.honest.astype(np.float32)
+    updates[6:] *= -1
+    inputs = check_round(updates, world.public)
+    trusted = replace(inputs, trust=np.array([0.1] * 6 + [50.0] * 2), named=np.arange(8) >= 6)
+    result = Merit().score(trusted, np.random.default_rng(1))
+    assert (result.scores[:6] > 0).all()
 
 
 def test_plain_agreement_pays_the_replayer_and_conditional_does_not():

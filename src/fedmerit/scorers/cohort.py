@@ -70,8 +70,7 @@ class Cohort:
 
 def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_] | None = None) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
-    # A matrix that was left out is one NaN seen from everywhere, and may be huge.
-    rows, columns = np.nonzero(~np.isnan(z[: len(z) if any(z.strides) else 0]))
+    rows, columns = np.nonzero(~np.isnan(z))
     barred = np.zeros(len(z), dtype=np.bool_) if barred is None else barred
     return cohort_of(np.column_stack((rows, columns)), z[rows, columns], barred)
 
@@ -127,17 +126,29 @@ def cohort_of(
     return Cohort(members, agreement, typical, reasons)
 
 
+def compared_groups(z: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Return the groups of clients that were compared, with each other or through others."""
+    if not any(z.strides):  # left out: one NaN seen from everywhere, and perhaps a huge one
+        return []
+    group = _connected(len(z), np.argwhere(~np.isnan(z)))
+    return [np.flatnonzero(group == name) for name in np.unique(group)]
+
+
 def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return how far each client agrees with most members: its median z relative to theirs.
 
-    Agreement with a few, however strong, does not count. 1 for all where members hardly agree.
+    Agreement with a few, however strong, does not count. 1 where members hardly agree, and for
+    clients that were compared with none of them.
     """
-    if members.any():
-        with_most = np.nanmedian(z[:, members], axis=1)
-        typical = float(np.median(with_most[members]))
+    breadth = np.ones(len(z))
+    with_members = z[:, members]
+    compared = (~np.isnan(with_members)).any(axis=1)
+    if compared.any():
+        with_most = np.nanmedian(with_members[compared], axis=1)
+        typical = float(np.median(with_most[members[compared]]))
         if typical >= _LEAST_BREADTH_Z:
-            return with_most / typical
-    return np.ones(len(z))
+            breadth[compared] = with_most / typical
+    return breadth
 
 
 def near_copies(cosine: NDArray[np.float64]) -> Copies:

@@ -91,7 +91,8 @@ class RoundHistory:
             if client in self.previous:
                 previous[row] = self.previous[client]
         trust = np.array([self.trust.get(client, 0.0) for client in clients])
-        named = np.isin(clients, self.named)
+        suspects = set(self.named)
+        named = np.array([client in suspects for client in clients], dtype=np.bool_)
         return replace(plain, previous=previous, trust=trust, named=named)
 
     def remembering(

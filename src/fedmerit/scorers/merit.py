@@ -25,7 +25,7 @@ from fedmerit.scorers.private import inner_products
 from fedmerit.scorers.products import cosines, off_diagonal
 from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
 from fedmerit.scorers.strata import lay_out
-from fedmerit.scorers.wealth import NAMING_RATE
+from fedmerit.scorers.wealth import NAMED, NAMING_RATE
 from fedmerit.types import Contributions, RoundInputs, Signals
 from fedmerit.validation import check_number
 
@@ -108,12 +108,15 @@ class Merit:
         cosine, sizes = private_parts(private, whole)
         copies = near_copies(cosine)
         earlier = np.zeros(inputs.clients) if inputs.trust is None else inputs.trust
-        named = np.zeros(inputs.clients, dtype=np.bool_) if inputs.named is None else inputs.named
+        named = np.zeros(inputs.clients, dtype=np.bool_)
+        if inputs.named is not None and self.naming > 0:
+            named = inputs.named
         explained = evidence.explained >= self.gate.explained
         cohort = find_cohort(evidence.z, explained | named)
         work = work_of(cosine, sizes, copies, inputs.parameters)
         work = _at_most_typical(work, evidence.z, cohort.members)
-        quality, reversed_ = orientation_of(whole, np.maximum(earlier + work, 0.0) + 1e-12)
+        trust = np.where(named, 0.0, np.maximum(earlier + work, 0.0)) + 1e-12
+        quality, reversed_ = orientation_of(whole, trust)
         undecided = np.array([not reason for reason in cohort.reasons])
         trusted = _trusted(earlier, work, cohort.members)
         passed = ~explained & ~named & (cohort.members | (undecided & trusted))
@@ -126,7 +129,7 @@ class Merit:
             if cohort.reasons[client]:
                 return cohort.reasons[client]
             if named[client]:
-                return "has not worked in earlier rounds"
+                return NAMED
             if copies.twin[client] >= 0:
                 return f"near-copy of client {names[copies.twin[client]]}"
             return "reversed" if reversed_[client] else ""
@@ -185,14 +188,13 @@ def _trusted(
 
     Where the round has no cohort, only earlier rounds count.
     """
-    known = earlier
     if members.any():
-        known = known + work
-        yardstick = float(np.median(known[members]))
+        shown = earlier + work
+        yardstick = float(np.median(shown[members]))
     else:
-        shown = known[known > 0]
-        yardstick = float(np.median(shown)) if shown.size else np.inf
-    trusted: NDArray[np.bool_] = known >= _LEAST_TRUST * max(yardstick, 1e-300)
+        shown = earlier
+        yardstick = float(np.median(shown[shown > 0])) if (shown > 0).any() else np.inf
+    trusted: NDArray[np.bool_] = shown >= _LEAST_TRUST * max(yardstick, 1e-300)
     return trusted
 
 

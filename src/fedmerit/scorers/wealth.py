@@ -23,17 +23,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedmerit.scorers.cohort import find_cohort
+from fedmerit.scorers.cohort import compared_groups, find_cohort
 from fedmerit.scorers.conditional import EXPLAINED
 from fedmerit.types import Contributions
 
+# Why a client is flagged that nothing but earlier rounds speak against.
+NAMED = "has not worked in earlier rounds"
 # False discovery rate at which clients are named where nothing else is asked for.
 NAMING_RATE = 0.01
 # A client must agree at least this much of what is typical ...
 _LEAST_SHARE = 0.25
-# ... but never more than this is bet in one round: one odd round must not decide alone.
+# ... but never more than this is bet in one round, and who disagrees counts as one that agrees so
+# little: one odd round must not decide alone.
 _LARGEST_BET = 3.0
+_LEAST_AGREEMENT = -0.5
 # Chance that a report is explained by public information although the client worked, and the share
 # of its wealth that the second bet puts on that: one odd round must not decide there either.
 _HONEST_REPLAYS = 0.01
@@ -58,8 +63,7 @@ def bet(
     known: Mapping[str, Wealth], clients: Sequence[str], result: Contributions
 ) -> dict[str, Wealth]:
     """Return the wealth against the `clients` of a round after it, given that before it."""
-    cohort = find_cohort(result.z, result.flagged & ~result.eligible)
-    delta = min(_LEAST_SHARE * max(cohort.typical, 0.0), _LARGEST_BET)
+    gains = _gains_by_independence(result)
     after = {}
     for row, client in enumerate(clients):
         before = known.get(client, Wealth())
@@ -68,11 +72,24 @@ def bet(
             replayed = result.reasons[row].startswith(EXPLAINED)
             gain = float(np.log(1 - _STAKE + replayed * _STAKE / _HONEST_REPLAYS))
         after[client] = Wealth(
-            before.independent + delta * delta / 2 - delta * float(cohort.agreement[row]),
-            before.replayed + gain,
-            before.rounds + 1,
+            before.independent + float(gains[row]), before.replayed + gain, before.rounds + 1
         )
     return after
+
+
+def _gains_by_independence(result: Contributions) -> NDArray[np.float64]:
+    """Return what the first bet gains against each client; 0 where it was not compared."""
+    gains = np.zeros(len(result.scores))
+    barred = result.flagged & ~result.eligible
+    # Many clients are scored in panels that are not compared with each other.
+    for panel in compared_groups(result.z):
+        z = result.z[np.ix_(panel, panel)]
+        cohort = find_cohort(z, barred[panel])
+        delta = min(_LEAST_SHARE * max(cohort.typical, 0.0), _LARGEST_BET)
+        gain = delta * delta / 2 - delta * np.maximum(cohort.agreement, _LEAST_AGREEMENT)
+        compared = (~np.isnan(z[:, cohort.members])).any(axis=1)
+        gains[panel] = np.where(compared, gain, 0.0)
+    return gains
 
 
 def rank(known: Mapping[str, Wealth]) -> list[str]:
