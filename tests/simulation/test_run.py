@@ -69,6 +69,16 @@ def _checkpoint_every_round(monkeypatch):
     monkeypatch.setattr(runs, "CHECKPOINT_SECONDS", 0.0)
 
 
+def test_a_checkpoint_keeps_the_evidence_against_clients(federation, whole):
+    state = federation.start()
+    for _ in range(CONFIG.rounds):
+        state, _ = federation.step(state)
+    kept = load_checkpoint(whole / CHECKPOINT, federation.fingerprint).state.history
+    assert kept.wealth == state.history.wealth
+    assert any(wealth.evidence != 0 for wealth in kept.wealth.values())
+    assert kept.naming == state.history.naming > 0
+
+
 def test_rounds_since_the_last_checkpoint_are_repeated(federation, whole, tmp_path):
     def stop(record):
         if record.round == 3:
