@@ -62,8 +62,9 @@ def _missed(rows: Rows, partition: str) -> str:
         for name in dict.fromkeys(row.behaviour for row in rows)
         if name.startswith(("boost", "sign-flip"))
     )
+    short = f" Missed: {', '.join(missed)}." if missed else ""
     return (
-        f"*{partition}*: {met} of {len(riders)} meet them. Missed: {', '.join(missed) or '-'}. "
+        f"*{partition}*: {met} of {len(riders)} meet them.{short} "
         f"Accuracy against the clean run (goal: within {MOST_MOVED}): {moved}."
     )
 
