@@ -276,7 +276,7 @@ def _check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.int64]:
         raise UpdatesError(
             f"layers must have one entry per parameter, shape ({parameters},), got {array.shape}"
         )
-    checked = array.astype(np.int64)
+    checked = array.astype(np.int64, copy=False)
     if checked.min() < 0:
         raise UpdatesError(f"layers must not be negative, got {checked.min()}")
     if checked.max() > MAX_LAYER:

@@ -13,6 +13,7 @@ from fedmerit.validation import check_count
 DEFAULT_SAMPLE = 50_000
 # Of every layer at least so many parameters are kept: the last layer is small and says much.
 _LEAST_PER_LAYER = 2_000
+_PIECE = 8_192
 _Value = TypeVar("_Value", bound=np.generic)
 
 
@@ -38,16 +39,13 @@ def choose_parameters(
     small = members * size < _LEAST_PER_LAYER * parameters
     if not small.any():
         return even
-    # Members of the small layers, layer by layer: each layer is a run that is sampled alone.
-    inside = np.flatnonzero(small[layers])
-    inside = inside[np.argsort(layers[inside], kind="stable")]
-    begins = np.cumsum(members[small]) - members[small]
+    # Each small layer is sampled alone.
     extra = [
-        inside[begin + _spread(int(count), _LEAST_PER_LAYER, rng)]
-        for begin, count in zip(begins, members[small], strict=True)
-        if count
+        np.flatnonzero(layers == name)[_spread(int(members[name]), _LEAST_PER_LAYER, rng)]
+        for name in np.flatnonzero(small & (members > 0))
     ]
-    return np.sort(np.concatenate([even[~small[layers[even]]], *extra]))
+    # A few runs in rising order, which a stable sort only has to merge.
+    return np.sort(np.concatenate([even[~small[layers[even]]], *extra]), kind="stable")
 
 
 def sample_parameters(
@@ -85,7 +83,12 @@ def _spread(length: int, size: int, rng: np.random.Generator) -> NDArray[np.int6
     if length <= size:
         return np.arange(length)
     if length < 4 * size:
-        return np.flatnonzero(rng.random(length) < size / length)
+        # Piece by piece: memory that is asked for anew every round costs more than the numbers.
+        pieces = [
+            begin + np.flatnonzero(rng.random(min(_PIECE, length - begin)) < size / length)
+            for begin in range(0, length, _PIECE)
+        ]
+        return np.concatenate(pieces)
     # One position at random in each of `size` equal stretches. Neighbours can meet in one position.
     stretches = (np.arange(size) + rng.random(size)) * (length / size)
     positions = np.minimum(stretches.astype(np.int64), length - 1)
