@@ -5,42 +5,28 @@ that of `fedmerit benchmark attacks`; nobody is named for what was seen in earli
 riders had joined in round 4, from which on they can forecast.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
 from fedmerit.behaviours import Assignment, Informed
 from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS, judge, run_federation
-from fedmerit.scorers import Merit
+from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.simulation.datasets import load
-from fedmerit.types import Contributions, RoundInputs
 
 SEEDS = (500, 501, 502)
 RIDERS = (1, 3, 6, 9)
-
-
-@dataclass(frozen=True)
-class Heard(Merit):
-    """Merit that names nobody, and keeps its results."""
-
-    naming: float = 0.0
-    results: list[Contributions] = field(default_factory=list, compare=False, repr=False)
-
-    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
-        """Score checked inputs."""
-        result = super().score(inputs, rng)
-        self.results.append(result)
-        return result
 
 
 def main() -> None:
     data = load("mnist", None)
     print("| partition | riders of 20 | reward | each seed | weight | reports paid |")
     print("|---|---:|---:|---|---:|---:|")
-    for partition, count in [(name, count) for name in PARTITIONS for count in RIDERS]:
+    for partition, count in product(PARTITIONS, RIDERS):
         rewards, weights, paid = [], [], []
         for seed in SEEDS:
-            scorer, rider = Heard(), Informed()
+            scorer, rider = Panel(naming=0, heard={"merit": []}), Informed()
             config = replace(
                 FULL,
                 seed=seed,
@@ -49,12 +35,11 @@ def main() -> None:
                 scorer=scorer,
             )
             _, bad = run_federation(config, data, rider, lambda _: None)
-            told = judge(scorer.results, bad, flags=True)
+            results = scorer.heard["merit"]
+            told = judge(results, bad, flags=True)
             rewards.append(told.reward)
             weights.append(told.weight)
-            paid.append(
-                np.mean([(r.eligible & (r.scores > 0))[bad].mean() for r in scorer.results[3:]])
-            )
+            paid.append(np.mean([(r.eligible & (r.scores > 0))[bad].mean() for r in results[3:]]))
         each = ", ".join(f"{value:.2f}" for value in rewards)
         print(
             f"| {partition} | {count} | {np.mean(rewards):.2f} | {each} | {np.mean(weights):.2f} "

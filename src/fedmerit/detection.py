@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmerit.errors import InvalidInputError
-from fedmerit.scorers.wealth import NAMED, NAMING_RATE, Wealth, bet, count_named, rank
+from fedmerit.scorers.wealth import NAMED, NAMING_RATE, Wealth, bet, rank
 from fedmerit.types import Contributions
 from fedmerit.validation import check_number
 
@@ -53,7 +53,7 @@ class Watch:
 
     def verdicts(self) -> list[Verdict]:
         """Return what is known of every client seen so far, most suspicious first."""
-        flagged = count_named(self._wealth, self.rate)
+        names, flagged = rank(self._wealth, self.rate)
         return [
             Verdict(
                 client=name,
@@ -64,5 +64,5 @@ class Watch:
                 if index < flagged
                 else "",
             )
-            for index, name in enumerate(rank(self._wealth))
+            for index, name in enumerate(names)
         ]

@@ -23,6 +23,7 @@ from fedmerit.kernels.levels import (
     bin_uniformly,
     round_stochastically,
 )
+from fedmerit.kernels.magnitudes import float_bits
 from fedmerit.rng import seeds
 from fedmerit.types import FloatArray, Quantiser, Signals
 from fedmerit.validation import MAX_LEVELS, check_count, check_levels, check_number
@@ -148,10 +149,9 @@ class CpSGD:
 
 def bins_of_equal_counts(rows: FloatArray, bins: int) -> NDArray[np.unsignedinteger]:
     """Return the bin of each value among the values of its row; equal values share one."""
-    word = np.uint32 if rows.dtype == np.float32 else np.uint64
-    sign = word(1 << (8 * rows.itemsize - 1))
+    bits, sign = float_bits(rows)
     result = np.empty(rows.shape, dtype=np.min_scalar_type(bins - 1))
-    bin_by_rank(rows.view(word), sign, bins, result)
+    bin_by_rank(bits, sign, bins, result)
     return result
 
 

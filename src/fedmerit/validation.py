@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError, WeightsError
-from fedmerit.kernels.magnitudes import largest_bits
+from fedmerit.kernels.magnitudes import float_bits, largest_bits
 from fedmerit.types import FloatArray, RoundInputs, Signals
 
 MIN_LEVELS, MAX_LEVELS = 2, 256
@@ -103,11 +103,11 @@ def check_finite(
 
     `positions` says which parameters the columns are, and `first` which client the first row is.
     """
-    word = np.uint32 if matrix.dtype == np.float32 else np.uint64
+    bits, sign = float_bits(matrix)
     most = min(MAX_SIZE, float(np.finfo(matrix.dtype).max))
-    largest: NDArray[np.unsignedinteger] = np.empty(matrix.shape[0], dtype=word)
-    largest_bits(matrix.view(word), word(1 << (8 * matrix.itemsize - 1)), largest)
-    for row in np.flatnonzero(largest > np.array(most, matrix.dtype).view(word)):
+    largest = np.empty(matrix.shape[0], dtype=bits.dtype)
+    largest_bits(bits, sign, largest)
+    for row in np.flatnonzero(largest > np.array(most, matrix.dtype).view(bits.dtype)):
         values, client = matrix[row], first + int(row)
         _refuse_first(values, client, np.isfinite(values), f"{name} must be finite", positions)
         rule = f"{name} must be at most {MAX_SIZE:g} in size"

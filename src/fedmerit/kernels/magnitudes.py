@@ -9,6 +9,14 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 
+def float_bits(
+    values: NDArray[np.floating],
+) -> tuple[NDArray[np.unsignedinteger], np.unsignedinteger]:
+    """Return float32 or float64 values as words, and the word in which only the sign bit is set."""
+    word = np.uint32 if values.dtype == np.float32 else np.uint64
+    return values.view(word), word(1 << (8 * values.itemsize - 1))
+
+
 @njit(cache=True, parallel=True)
 def largest_bits(
     bits: NDArray[np.unsignedinteger],

@@ -91,7 +91,7 @@ class ConditionalPCA:
         for block in _blocks(inputs.clients):
             reports = take(inputs.updates[block], positions)
             check_finite(reports, name="updates", positions=positions, first=block.start)
-            explained[block] = _write_signs(reports, known, starts, signs[block])
+            explained[block] = write_unexplained_signs(reports, known, starts, signs[block])
             del reports  # its memory serves the next block, or the counting of pairs
         return self.judge(Signals(signs, POSITIVE + 1), explained, starts, rng)
 
@@ -103,7 +103,9 @@ class ConditionalPCA:
             # Levels cannot be regressed; the strata still condition on the public vector.
             signals, explained = inputs.updates, np.zeros(inputs.clients)
         else:
-            signals, explained = unexplained_signs(inputs.updates, inputs.public, starts)
+            signs = np.empty(inputs.updates.shape, dtype=np.uint8)
+            explained = write_unexplained_signs(inputs.updates, inputs.public, starts, signs)
+            signals = Signals(signs, POSITIVE + 1)
         return self.judge(signals, explained, starts, rng)
 
     def judge(
@@ -173,26 +175,18 @@ def _blocks(clients: int) -> Iterator[slice]:
     yield from map(slice, bounds, bounds[1:])
 
 
-def unexplained_signs(
-    updates: FloatArray, public: FloatArray | None, starts: NDArray[np.int64]
-) -> tuple[Signals, NDArray[np.float64]]:
-    """Return the signs of what public information leaves of each report, and the share it explains.
-
-    Stratum s holds the parameters ``starts[s]:starts[s + 1]``. The share is measured in absolute
-    deviations: 1 for a replay, about 0 for private work.
-    """
-    values = np.empty(updates.shape, dtype=np.uint8)
-    explained = _write_signs(updates, public, starts, values)
-    return Signals(values, POSITIVE + 1), explained
-
-
-def _write_signs(
+def write_unexplained_signs(
     updates: FloatArray,
     public: FloatArray | None,
     starts: NDArray[np.int64],
     values: NDArray[np.uint8],
 ) -> NDArray[np.float64]:
-    """Write the signs into `values` and return the shares."""
+    """Write the signs of what public information leaves of each report; return what it explains.
+
+    Stratum s holds the parameters ``starts[s]:starts[s + 1]``, and `values` has the shape of the
+    updates. The share explained is measured in absolute deviations: 1 for a replay, about 0 for
+    private work.
+    """
     clients, parameters = updates.shape
     known = np.empty((0, parameters), dtype=updates.dtype) if public is None else public
     deviations = np.empty((clients, len(starts) - 1, 2))

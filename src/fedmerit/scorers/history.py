@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedmerit.scorers.wealth import NAMING_RATE, Wealth, bet, count_named, rank
+from fedmerit.scorers.wealth import NAMING_RATE, Wealth, bet, rank
 from fedmerit.types import Contributions, FloatArray, RoundInputs
 from fedmerit.validation import check_count, check_number, check_round
 
@@ -78,7 +78,8 @@ class RoundHistory:
         """Clients that evidence over the rounds so far names as not working."""
         if self.naming == 0:
             return []
-        return rank(self.wealth)[: count_named(self.wealth, self.naming)]
+        names, count = rank(self.wealth, self.naming)
+        return names[:count]
 
     def inputs(
         self, clients: Sequence[str], updates: ArrayLike, layers: ArrayLike | None = None

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedmerit.errors import UpdatesError
 from fedmerit.kernels.residual import POSITIVE
 from fedmerit.rng import RandomSource, as_generator
-from fedmerit.scorers.conditional import TOGETHER, ConditionalPCA, unexplained_signs
+from fedmerit.scorers.conditional import TOGETHER, ConditionalPCA, write_unexplained_signs
 from fedmerit.scorers.strata import choose_strata
 from fedmerit.types import Contributions, Signals
 from fedmerit.validation import MIN_CLIENTS, check_count, check_frame, check_vector
@@ -97,6 +97,7 @@ class StreamedRound:
         block = slice(self._scored, self._added)
         waiting: NDArray[np.float32] = self._waiting[: self._added - self._scored]
         if len(waiting):
-            signs, self._explained[block] = unexplained_signs(waiting, self._public, self._starts)
-            self._signs[block] = signs.values
+            self._explained[block] = write_unexplained_signs(
+                waiting, self._public, self._starts, self._signs[block]
+            )
         self._scored = self._added

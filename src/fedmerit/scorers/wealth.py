@@ -92,14 +92,11 @@ def _gains_by_independence(result: Contributions) -> NDArray[np.float64]:
     return gains
 
 
-def rank(known: Mapping[str, Wealth]) -> list[str]:
-    """Return the clients, most suspicious first."""
-    return sorted(known, key=lambda name: (-known[name].evidence, name))
-
-
-def count_named(known: Mapping[str, Wealth], rate: float) -> int:
-    """Return how many of the ranked clients are named at this false discovery `rate`."""
-    evidence = np.sort([wealth.evidence for wealth in known.values()])[::-1]
-    order = np.arange(1, len(evidence) + 1)
-    enough = np.flatnonzero(evidence >= np.log(len(evidence) / (rate * order)))
-    return int(enough[-1]) + 1 if len(enough) else 0
+def rank(known: Mapping[str, Wealth], rate: float) -> tuple[list[str], int]:
+    """Return the clients, most suspicious first, and how many of them `rate` names."""
+    evidence = {name: wealth.evidence for name, wealth in known.items()}
+    names = sorted(evidence, key=lambda name: (-evidence[name], name))
+    order = np.arange(1, len(names) + 1)
+    reached = np.array([evidence[name] for name in names])
+    enough = np.flatnonzero(reached >= np.log(len(names) / (rate * order)))
+    return names, int(enough[-1]) + 1 if len(enough) else 0
