@@ -51,9 +51,7 @@ _WORDS = {
     Kind.SKIPPED: "round skipped",
     Kind.OTHER: "flagged",
 }
-_HARMLESS = frozenset(
-    {Kind.UNDECIDED, Kind.UNPAID, Kind.REFUSED, Kind.ABSENT, Kind.SKIPPED}
-)
+_HARMLESS = frozenset({Kind.UNDECIDED, Kind.UNPAID, Kind.REFUSED, Kind.ABSENT, Kind.SKIPPED})
 _BRACKETED = re.compile(r"(?P<words>.*?) \((?P<detail>[^()]*)\)", re.DOTALL)
 _TWIN = "near-copy of client "
 

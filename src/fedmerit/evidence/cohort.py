@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 
+
 @dataclass(frozen=True)
 class Copies:
     """Groups of near-copies.

@@ -17,17 +17,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.errors import UpdatesError
-from fedmerit.evidence.cohort import Copies, breadth_of, find_cohort, near_copies
-from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.comparison.panels import draw_panels, join_panels
 from fedmerit.comparison.private import inner_products
 from fedmerit.comparison.products import cosines, off_diagonal
-from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample
-from fedmerit.sampling.strata import lay_out
+from fedmerit.errors import UpdatesError
 from fedmerit.evidence.bets import NAMING_RATE
+from fedmerit.evidence.cohort import Copies, breadth_of, find_cohort, near_copies
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
+from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample
+from fedmerit.sampling.strata import lay_out
+from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.types import Contributions, Evidence, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 

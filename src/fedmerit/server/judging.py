@@ -144,9 +144,7 @@ def judge_round(
             layer = layers if layers is None or scored is None else layers[scored]
             needs = rules.needs
             levels = None if needs.floats else seen.signals
-            inputs = known.inputs(
-                clients, seen.updates if levels is None else levels, layer, needs
-            )
+            inputs = known.inputs(clients, seen.updates if levels is None else levels, layer, needs)
             contributions = rules.scorer.score(inputs, rng)
             del inputs  # as large as the updates themselves
             known = known.remembering(clients, seen.updates, contributions, needs)
@@ -232,9 +230,25 @@ def _weights(
         return score_weights(contributions.scores, rules.alpha)
     if rules.weighting == "gated" and contributions is not None:
         return gated_weights(contributions, rules.alpha)
+    if rules.weighting == "engine":
+        return _engine_weights(replies, contributions)
     if rules.weighting == "size":
         return check_weights([size or 0 for size in replies.num_examples], clients)
     return np.full(clients, 1 / clients)
+
+
+def _engine_weights(replies: Replies, contributions: Contributions | None) -> NDArray[np.float64]:
+    """Return what FedAvg gives those who are not excluded, and nothing to the others.
+
+    Where nobody is eligible, those who are not flagged are; where all are flagged, nobody is.
+    """
+    sizes = replies.num_examples
+    known = all(size is not None for size in sizes)
+    shares = np.array([size if known else 1 for size in sizes], dtype=np.float64)
+    if contributions is not None:
+        eligible, flagged = contributions.eligible, contributions.flagged
+        shares = np.where(eligible if eligible.any() else ~flagged, shares, 0.0)
+    return shares / shares.sum() if shares.any() else shares
 
 
 def _client_records(
