@@ -61,7 +61,7 @@ class Column:
     name: str
     sort: Sort
     of: Callable[[Any], Any] | None = None
-    missing: object = None
+    missing: Any = None
     required: bool = False
     since: int = 1
     until: int | None = None

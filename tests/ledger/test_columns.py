@@ -59,7 +59,7 @@ def test_records_come_back_from_their_values(kind):
     ("flagged", "words", "flag"),
     [
         (1, "explained by public information (98%)", Flag(Kind.EXPLAINED, "98%")),
-        (1, "near-copy of client near-copy of client b", Flag(Kind.COPY, twin="near-copy of client b")),
+        (1, "near-copy of client c of client b", Flag(Kind.COPY, twin="c of client b")),
         (1, "no agreement", Flag(Kind.OTHER, "no agreement")),
         (1, "", Flag(Kind.OTHER)),
         (0, "", None),

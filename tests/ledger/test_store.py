@@ -89,7 +89,7 @@ def test_numbers_that_sqlite_has_no_room_for(path: Path) -> None:
 def test_a_kind_that_could_not_be_read_again_is_not_written(path: Path) -> None:
     with Ledger.open(path) as ledger:
         ledger.start_run({}, "1")
-        with pytest.raises(LedgerError, match="kind must be one of explained, .*, got 'rude'"):
+        with pytest.raises(LedgerError, match=r"kind must be one of explained, .*, got 'rude'"):
             ledger.append(RoundRecord(1, (), (Rejection("a", "b", "rude"),)))
 
 
