@@ -14,7 +14,6 @@ from fedmerit.server.rules import RoundRules
 from fedmerit.types import Rejection
 from tests.conftest import example_round
 
-
 GATED = {"weighting": "gated", "norm_bound": 1.5}
 WAYS = pytest.mark.parametrize("way", [{}, GATED], ids=["engine", "gated"])
 

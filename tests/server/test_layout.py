@@ -59,7 +59,7 @@ def test_another_type_of_number_is_cast_and_what_is_no_number_is_refused():
         read = sent(other, layout, vector - 1)
         assert read.dtype == np.float32
         np.testing.assert_array_equal(read, np.ones(8))
-    with pytest.raises(UpdatesError, match="a.weight must be numbers, got complex128"):
+    with pytest.raises(UpdatesError, match=r"a\.weight must be numbers, got complex128"):
         sent(MODEL | {"a.weight": np.ones((2, 3), complex)}, layout, None)
 
 
