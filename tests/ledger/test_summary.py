@@ -4,8 +4,11 @@ from pathlib import Path
 import pytest
 
 from fedmerit.errors import LedgerError, SettingError
+from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import ClientSummary, Ledger, Payout
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
+
+COPY, LATE = Flag(Kind.COPY, twin="ann"), Flag(Kind.ABSENT)  # the second accuses nobody
 
 
 @pytest.fixture
@@ -17,7 +20,9 @@ def ledger(tmp_path: Path):
         for number in (1, 2, 3, 4):
             clients = [ClientRecord("ann", 0.1 * number, 1.0, reward=10 * number)]
             if number > 2:
-                clients.append(ClientRecord("bob", 0.0, 0.0, flagged=number == 3, reward=0))
+                clients.append(
+                    ClientRecord("bob", 0.0, 0.0, flag=COPY if number == 3 else LATE, reward=0)
+                )
             ledger.append(RoundRecord(number, tuple(clients), (Rejection("eve", "late"),)))
         yield ledger
 

@@ -4,9 +4,11 @@ import json
 import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
-from fedmerit.errors import LedgerError
+from fedmerit.columns import CLIENT, IDENTITY, REJECTION, VERSION, Column
+from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger.records import RoundRows
 from fedmerit.types import RoundRecord
 
@@ -17,18 +19,9 @@ _MICROSECOND = timedelta(microseconds=1)
 Place = tuple[int, int, int, int, bytes]
 
 _METRICS = "SELECT position, name, value FROM metrics WHERE sequence = ? ORDER BY position"
-# LEFT JOIN: a score whose client is gone must show up as a gap, not disappear.
-_SCORES = """
-    SELECT s.position, c.client, s.score, s.weight, s.p_value, s.epsilon, s.flagged, s.reason,
-           s.reward, s.num_examples, s.behaviour
-    FROM scores s LEFT JOIN clients c ON c.number = s.client
-    WHERE s.sequence = ? ORDER BY s.position"""
-_REJECTIONS = """
-    SELECT j.position, c.client, j.reason
-    FROM rejections j LEFT JOIN clients c ON c.number = j.client
-    WHERE j.sequence = ? ORDER BY j.position"""
-
 _AGREEMENT = "SELECT pairs FROM agreements WHERE sequence = ?"
+# Versions of the schema that brought the table of agreement, and the version of each round.
+_AGREEMENT_SINCE, _VERSION_SINCE = 2, 3
 
 
 @dataclass(frozen=True)
@@ -120,13 +113,56 @@ def parse_hash(digest: str) -> bytes:
 
 
 def rows_of(connection: sqlite3.Connection, sequence: int) -> RoundRows:
-    """Read the rows of one round."""
+    """Read the rows of one round, from a file of any version."""
+
+    def fetch(statement: str) -> list[tuple[Any, ...]]:
+        return connection.execute(statement, (sequence,)).fetchall()
+
+    schema = connection.execute("PRAGMA user_version").fetchone()[0]
+    agreement = fetch(_AGREEMENT) if schema >= _AGREEMENT_SINCE else []
+    version = 2 if agreement else 1  # of rounds that do not say
+    if schema >= _VERSION_SINCE:
+        (told,) = fetch("SELECT version FROM rounds WHERE sequence = ?")[0]
+        if told is not None and told not in range(_VERSION_SINCE, VERSION + 1):
+            raise LedgerCorruptError(
+                f"version of a round must be {_VERSION_SINCE} to {VERSION} or nothing, got {told!r}"
+            )
+        version = version if told is None else told
     return RoundRows(
-        metrics=connection.execute(_METRICS, (sequence,)).fetchall(),
-        scores=connection.execute(_SCORES, (sequence,)).fetchall(),
-        rejections=connection.execute(_REJECTIONS, (sequence,)).fetchall(),
-        agreement=connection.execute(_AGREEMENT, (sequence,)).fetchall(),
+        version=version,
+        metrics=fetch(_METRICS),
+        scores=fetch(_query("scores", CLIENT, version)),
+        rejections=fetch(_query("rejections", REJECTION, version)),
+        agreement=agreement,
     )
+
+
+@cache
+def _query(table: str, columns: tuple[Column, ...], version: int) -> str:
+    """Return what selects the columns of rounds of `version`, with the client's id as text."""
+    names = [f"t.{c.name}" for c in columns if c.used_in(version) and c.sort is not IDENTITY]
+    # LEFT JOIN: a score whose client is gone must show up as a gap, not disappear.
+    return (
+        f"SELECT t.position, c.client, {', '.join(names)} "
+        f"FROM {table} t LEFT JOIN clients c ON c.number = t.client "
+        "WHERE t.sequence = ? ORDER BY t.position"
+    )
+
+
+def stray_value(connection: sqlite3.Connection, sequence: int, version: int) -> str | None:
+    """Name a column that holds something in a round of `version`, which does not use it."""
+    schema = connection.execute("PRAGMA user_version").fetchone()[0]
+    for table, columns in (("scores", CLIENT), ("rejections", REJECTION)):
+        for column in columns:
+            if column.used_in(version) or column.since > schema:
+                continue
+            found = connection.execute(
+                f"SELECT 1 FROM {table} WHERE sequence = ? AND {column.name} IS NOT {column.blank}",
+                (sequence,),
+            ).fetchone()
+            if found is not None:
+                return f"{table} {column.name}"
+    return None
 
 
 def read_runs(connection: sqlite3.Connection) -> list[RunInfo]:
