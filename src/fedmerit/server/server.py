@@ -503,8 +503,6 @@ class Server:
         try:
             known = from_plain(meta["rules"]) if rules is None else rules
             parts = {name: np.zeros(shape, kind) for name, shape, kind in meta["arrays"]}
-            for number, name in enumerate(meta["fixed"]):
-                parts[name] = arrays[f"fixed-{number}"]
             server = cls(
                 parts[_VECTOR] if meta["vector"] else parts,
                 rules=known,
@@ -517,6 +515,10 @@ class Server:
             )
             server.state = state_from(arrays, meta)
             server._run = meta["run"]
+            # An engine may have made them another type since, which changes no layout.
+            server._fixed = {
+                name: freeze(arrays[f"fixed-{number}"]) for number, name in enumerate(meta["fixed"])
+            }
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} cannot be read as a state: {error}") from None
         where = meta["ledger"] if ledger is None else ledger
@@ -534,9 +536,7 @@ class Server:
             self._keep = RunRecorder(
                 self._ledger, plain, __version__, fingerprint=self._run, resume=resume
             )
-            newest = self.state.record
-            if newest is not None:
-                self._keep.catch_up(newest)
+            self._keep.catch_up(self.state.record or RoundRecord(0, ()))
         except BaseException:
             self._ledger.close()
             raise
