@@ -32,7 +32,7 @@ def test_every_version_has_the_columns_it_was_hashed_from():
         assert names(REJECTION, version) == REJECTIONS[version].split()
 
 
-@pytest.mark.parametrize("version", [1, VERSION])
+@pytest.mark.parametrize("version", [1, 3])
 def test_the_encoding_tells_the_fields_of_a_round(version):
     told = re.sub(r"\s+", " ", encoding.__doc__)
     for columns in (CLIENT, REJECTION):
