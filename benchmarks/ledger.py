@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import ROOT, machine
+from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger
 from fedmerit.types import ClientRecord, RoundRecord
 
@@ -28,8 +29,7 @@ def make_round(number: int) -> RoundRecord:
             weight=1 / CLIENTS,
             p_value=1 / (2 + index),
             epsilon=0.001,
-            flagged=index % 50 == 0,
-            reason="no agreement with any peer" if index % 50 == 0 else "",
+            flag=Flag(Kind.INDEPENDENT) if index % 50 == 0 else None,
             reward=100 + index,
             num_examples=600,
         )

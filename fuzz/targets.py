@@ -58,8 +58,9 @@ def _ledger(path: Path) -> object:
 
 
 def _results(path: Path) -> object:
-    content = path.read_bytes()
-    (path.parent / "clients.csv").write_bytes(content)
+    rounds, _, clients = path.read_bytes().partition(b"\n\n")
+    path.write_bytes(rounds)
+    (path.parent / "clients.csv").write_bytes(clients)
     return open_source(path.parent)
 
 
@@ -190,6 +191,19 @@ def _checkpoint() -> list[bytes]:
     ]  # fmt: skip
 
 
+def _written_results() -> list[bytes]:
+    from fedmerit.flags import Flag, Kind
+    from fedmerit.simulation.results import ResultFiles
+    from fedmerit.types import ClientRecord, Rejection, RoundRecord
+
+    clients = (ClientRecord("a", 1.0, 1.0), ClientRecord("b", 0.0, 0.0, flag=Flag(Kind.COPY)))
+    with tempfile.TemporaryDirectory() as folder:
+        files = ResultFiles(Path(folder))
+        files.create("auc")
+        files.append(RoundRecord(1, clients, (Rejection("c", "x"),), {"auc": 0.5, "loss": 1.0}))
+        return [b"\n".join(path.read_bytes() for path in files.paths)]
+
+
 def _written_ledger() -> list[bytes]:
     from fedmerit.types import ClientRecord, RoundRecord
 
@@ -229,7 +243,7 @@ _SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "cache": lambda: [_packed(**_PIXELS)],
     "checkpoint": _checkpoint,
     "ledger": _written_ledger,
-    "results": lambda: [b"round,accuracy,loss,clients,rejected,flagged\n1,0.5,1.0,0,0,0\n"],
+    "results": _written_results,
     "impressions": lambda: [_IMPRESSIONS],
     "impressions-gzip": lambda: [gzip.compress(_IMPRESSIONS, mtime=0)],
     "videos": lambda: [_VIDEOS],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fedmerit.columns import VERSION
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, schema
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
@@ -113,7 +114,7 @@ def test_a_file_of_the_second_version_is_migrated_and_continued(second: Path) ->
         ledger.append(SECOND_RECORDS[1])  # a round that comes again is the same round
         assert ledger.head == SECOND_HEAD
         ledger.append(make_record(3, clients=4))
-    assert version(second) == 3
+    assert version(second) == VERSION
     with Ledger.open(second, read_only=True) as ledger:
         assert list(ledger.rounds()) == [*SECOND_RECORDS, make_record(3, clients=4)]
         assert ledger.verify(head=SECOND_HEAD).rounds == 3
@@ -129,7 +130,7 @@ def test_a_file_of_the_second_version_is_migrated_and_continued(second: Path) ->
         ("scores SET label = 'Ward 7' WHERE sequence = 3", "round 2 of run 1: scores label must"),
         ("rejections SET kind = 'absent'", "round 1 of run 1: rejections kind must be empty"),
         ("rounds SET version = 3", "round 1 of run 1: scores reason must be empty in a round of"),
-        ("rounds SET version = 1", "version of a round must be 3 to 3 or nothing, got 1"),
+        ("rounds SET version = 1", f"a round must be 3 to {VERSION} or nothing, got 1"),
     ],
 )
 def test_an_old_round_that_was_changed_after_the_migration_is_found(
@@ -166,7 +167,7 @@ def test_a_file_of_the_first_version_verifies_for_ever(first: Path) -> None:
         ledger.append(make_record(2))
         assert list(ledger.rounds()) == [record, make_record(2)]
         assert ledger.verify(head=FIRST_HEAD).rounds == 2
-    assert version(first) == 3
+    assert version(first) == VERSION
 
 
 def test_an_old_file_that_claims_to_be_new_is_found(second: Path) -> None:

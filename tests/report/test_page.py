@@ -222,12 +222,22 @@ def test_a_folder_with_other_columns_is_refused(tmp_path, name, old, new, rule):
         open_source(tmp_path)
 
 
-def test_results_of_an_earlier_version_are_not_continued(tmp_path):
+def test_results_of_an_earlier_version_are_continued_with_their_columns(tmp_path):
     (tmp_path / "rounds.csv").write_text(OLD_ROUNDS)
     (tmp_path / "clients.csv").write_text(OLD_CLIENTS)
+    flag = Flag(Kind.COPY, twin="b")
+    added = RoundRecord(
+        2, (ClientRecord("a", 0.5, 1.0, flag=flag),), (), {"accuracy": 1, "loss": 0}
+    )
+    ResultFiles(tmp_path).append(added)
+    assert (tmp_path / "clients.csv").read_text() == (
+        OLD_CLIENTS + "2,a,,,0.5,1.0,,,1,near-copy of client b\n"
+    )
+    first, second = open_source(tmp_path).records
+    assert (first.clients[1].flag, second.clients[0].flag) == (Flag(Kind.EXPLAINED, "98%"), flag)
+    (tmp_path / "clients.csv").write_text("round,client\n")
     with pytest.raises(CheckpointError, match=r"must have the columns .*twin.* to be continued"):
-        ResultFiles(tmp_path).cut((1, 1))
-    assert (tmp_path / "rounds.csv").read_text() == OLD_ROUNDS
+        ResultFiles(tmp_path).append(added)
 
 
 def test_the_last_run_of_a_ledger_is_shown_unless_another_is_asked_for(tmp_path):

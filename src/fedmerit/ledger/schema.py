@@ -102,7 +102,7 @@ def _guards(tables: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-# How a round is hashed, since there is more than one way that its content does not show.
+# What a round was hashed as; nothing in rounds of the first two versions, whose content shows it.
 _VERSION_OF_ROUND = "ALTER TABLE rounds ADD COLUMN version INTEGER"
 
 # What a version adds beside columns.

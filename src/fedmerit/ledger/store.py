@@ -25,9 +25,9 @@ from fedmerit.ledger.reading import (
     list_rounds,
     read_round,
     read_runs,
-    rows_of,
 )
 from fedmerit.ledger.records import RoundRows
+from fedmerit.ledger.rows import rows_of
 from fedmerit.ledger.schema import insertion
 from fedmerit.ledger.signing import SigningKey
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries

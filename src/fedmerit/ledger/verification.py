@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
-from fedmerit.ledger.reading import parse_hash, rows_of, stray_value
+from fedmerit.ledger.reading import parse_hash
+from fedmerit.ledger.rows import rows_of, stray_value
 from fedmerit.ledger.schema import altered
 from fedmerit.ledger.signing import signature_holds
 

@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedmerit.columns import VERSION, client_from
+from fedmerit.columns import client_from
 from fedmerit.errors import DataError, LedgerError
 from fedmerit.ledger import Ledger
-from fedmerit.simulation.results import METRIC, ROUND_COLUMNS, ResultFiles, client_columns
+from fedmerit.simulation.results import (
+    CLIENT_COLUMNS,
+    METRIC,
+    ROUND_COLUMNS,
+    ResultFiles,
+    client_columns,
+    started_with,
+)
 from fedmerit.types import Rejection, RoundRecord
 
 
@@ -103,19 +110,14 @@ def _read_folder(path: Path) -> list[RoundRecord]:
 
 
 def _check_headers(files: ResultFiles, by_round: Sequence[str], by_client: Sequence[str]) -> None:
-    metric = by_round[METRIC] if len(by_round) > METRIC else ""
-    known = (*ROUND_COLUMNS[:METRIC], metric, *ROUND_COLUMNS[METRIC + 1 :])
-    versions = [
-        ("round", *(column.name for column in client_columns(version)))
-        for version in range(1, VERSION + 1)
-    ]
-    for path, found, right in (
-        (files.paths[0], by_round, [ROUND_COLUMNS if not metric else known]),
-        (files.paths[1], by_client, versions),
+    any_metric = (*by_round[:METRIC], ROUND_COLUMNS[METRIC], *by_round[METRIC + 1 :])
+    for path, fits, columns, found in (
+        (files.paths[0], any_metric == ROUND_COLUMNS, ROUND_COLUMNS, by_round),
+        (files.paths[1], started_with(by_client) is not None, CLIENT_COLUMNS, by_client),
     ):
-        if tuple(found) not in right:
+        if not fits:
             raise DataError(
-                f"{path} must have the columns {', '.join(right[-1])}, got {', '.join(found)}"
+                f"{path} must have the columns {', '.join(columns)}, got {', '.join(found)}"
             )
 
 

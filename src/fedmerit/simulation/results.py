@@ -30,14 +30,27 @@ def client_columns(version: int = VERSION) -> tuple[Column, ...]:
     return (*(told.pop(name) for name in _FIRST), *told.values())
 
 
+def started_with(header: Sequence[str]) -> tuple[Column, ...] | None:
+    """Return the columns behind the header of a clients.csv; None if no version wrote such."""
+    for version in range(VERSION, 0, -1):
+        columns = client_columns(version)
+        if tuple(header) == ("round", *(column.name for column in columns)):
+            return columns
+    return None
+
+
 CLIENT_COLUMNS = ("round", *(column.name for column in client_columns()))
 
 
 class ResultFiles:
-    """rounds.csv and clients.csv in a folder, appended to round by round."""
+    """rounds.csv and clients.csv in a folder, appended to round by round.
+
+    Files that an earlier version started are continued with the columns they have.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.paths = (folder / "rounds.csv", folder / "clients.csv")
+        self._columns: tuple[Column, ...] | None = None
 
     def create(self, metric: str = "accuracy") -> None:
         """Start both files with their headers."""
@@ -47,8 +60,15 @@ class ResultFiles:
 
     def append(self, record: RoundRecord) -> tuple[int, ...]:
         """Append a round and return the sizes of the files, which are on disk by then."""
+        if self._columns is None:
+            self._columns = started_with(self.headers()[1])
+        if self._columns is None:
+            raise CheckpointError(
+                f"{self.paths[1]} must have the columns {', '.join(CLIENT_COLUMNS)} to be continued"
+            )
         sizes = []
-        for path, rows in zip(self.paths, ([round_row(record)], client_rows(record)), strict=True):
+        clients = client_rows(record, self._columns)
+        for path, rows in zip(self.paths, ([round_row(record)], clients), strict=True):
             with path.open("a", encoding="utf-8", newline="") as file:
                 file.write(_csv(rows))
                 file.flush()
@@ -64,20 +84,13 @@ class ResultFiles:
                 raise CheckpointError(
                     f"{path} must have at least the {size} bytes of its checkpoint, got {found}"
                 )
-        header = self.headers()[1]
-        if header != CLIENT_COLUMNS:
-            raise CheckpointError(
-                f"{self.paths[1]} must have the columns {', '.join(CLIENT_COLUMNS)} to be "
-                f"continued, got {', '.join(header)}"
-            )
-        for path, size in zip(self.paths, sizes, strict=True):
             os.truncate(path, size)
 
     def headers(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the columns of rounds.csv and of clients.csv."""
         found = []
         for path in self.paths:
-            with path.open(encoding="utf-8", newline="") as file:
+            with path.open(encoding="utf-8", errors="replace", newline="") as file:
                 found.append(tuple(next(csv.reader(file), ())))
         return found[0], found[1]
 
@@ -100,14 +113,16 @@ def round_row(record: RoundRecord) -> list[str]:
     return [str(record.round), *map(_number, numbers), *map(str, counts)]
 
 
-def client_rows(record: RoundRecord) -> list[list[str]]:
+def client_rows(
+    record: RoundRecord, columns: tuple[Column, ...] = client_columns()
+) -> list[list[str]]:
     """Return the clients of a round as rows of clients.csv; rejected ones have no weight."""
     rejected = [
         ClientRecord(r.client, math.nan, math.nan, flag=Flag(r.kind, r.reason))
         for r in record.rejected
     ]
     return [
-        [str(record.round), *(_cell(column, client) for column in client_columns())]
+        [str(record.round), *(_cell(column, client) for column in columns)]
         for client in _used(record) + rejected
     ]
 
