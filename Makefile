@@ -42,13 +42,13 @@ demo: setup
 	$(BIN)/fedmerit demo
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m checks.speed
 
 faults: setup
-	$(BIN)/python -m faults
+	$(BIN)/python -m checks.faults
 
 fuzz: setup
-	$(BIN)/python -m fuzz 20
+	$(BIN)/python -m checks.fuzz 20
 
 # Without the tools of development: the wheel alone, then with the extra for Flower.
 package:

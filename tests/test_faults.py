@@ -2,8 +2,8 @@
 
 import pytest
 
-from faults import files, ledger, library, process
-from faults.base import Fault, Outcome, judge, refused, survived
+from checks.faults import files, ledger, library, process
+from checks.faults.base import Fault, Outcome, judge, refused, survived
 from fedmerit.errors import SettingError
 
 # Of the processes only these: each takes seconds, and the moments differ little.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from benchmarks.flower_faults import BAD, CLIENTS, FAULTS, FIRST_NODE, run
+from checks.studies.flower_faults import BAD, CLIENTS, FAULTS, FIRST_NODE, run
 from fedmerit.errors import UpdatesError
 from fedmerit.flower import FedMerit, FedPCA, MedPCA
 from fedmerit.flower.arrays import decode
