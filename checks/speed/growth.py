@@ -8,6 +8,7 @@ import numpy as np
 from checks import ROOT
 from checks.speed.large import fitting, sample_for
 from checks.speed.timing import Cost, Part, cost
+from fedmerit.experiments.picture import save
 
 FIGURE = "performance-growth"
 PARAMETERS = (100_000, 1_000_000, 10_000_000, 100_000_000)
@@ -53,7 +54,7 @@ def measure() -> Part:
         [
             "## Growth",
             "",
-            f"![Time against d, k and h on log axes]({FIGURE}.png)",
+            f"![Time against d, k and h on log axes]({FIGURE}.svg)",
             "",
             "Time ~ size^exponent, by least squares on log axes: over all points, and over the "
             "upper half of them, where fixed costs weigh less. Memory is the peak above what the "
@@ -125,7 +126,6 @@ def _draw(axes: Sequence[Axis]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = FIGURE
     from matplotlib import pyplot as plt
 
     figure, panels = plt.subplots(1, len(axes), figsize=(12, 4), constrained_layout=True)
@@ -140,9 +140,7 @@ def _draw(axes: Sequence[Axis]) -> None:
         panel.grid(alpha=0.3)
         panel.legend(fontsize=8)
     panels[0].set_ylabel("seconds")
-    folder = ROOT / "docs" / "results"
-    figure.savefig(folder / f"{FIGURE}.png", dpi=120)
-    figure.savefig(folder / f"{FIGURE}.svg", metadata={"Date": None})
+    save(figure, ROOT / "docs" / "results" / f"{FIGURE}.svg")
     plt.close(figure)
 
 

@@ -1,6 +1,6 @@
 """A long run: 1,000 clients that come and go, 30 % of them dishonest, 200 rounds, one ledger.
 
-``python -m checks.speed.soak`` writes docs/results/soak.md and soak.png: memory, open files and
+``python -m checks.speed.soak`` writes docs/results/soak.md and soak.svg: memory, open files and
 child processes after every round, and one round of 10,000 clients.
 """
 
@@ -21,6 +21,7 @@ import fedmerit
 from checks import ROOT
 from checks.speed.timing import machine
 from fedmerit.behaviours import Assignment
+from fedmerit.experiments.picture import save
 from fedmerit.ledger import Ledger, RunRecorder
 from fedmerit.report import open_source, write_report
 from fedmerit.rng import stream
@@ -159,7 +160,7 @@ def draw(megabytes: Sequence[float]) -> None:
     axes.set(xlabel="round", ylabel="resident memory, MB", ylim=(0, None))
     axes.set_title(f"{USERS} clients that come and go, {PER_ROUND} a round, 30 % dishonest")
     axes.legend(loc="lower right")
-    figure.savefig(TARGET.with_suffix(".png"), dpi=110)
+    save(figure, TARGET.with_suffix(".svg"))
     plt.close(figure)
 
 
@@ -189,7 +190,7 @@ def main() -> None:
         "scikit-learn's digits (MLP 64-16-10), merit score, every round recorded. Dishonest:",
         f"{BEHAVIOURS}.",
         "",
-        "![memory](soak.png)",
+        "![memory](soak.svg)",
         "",
         "| | after warm-up | at the end |",
         "|---|---:|---:|",

@@ -89,7 +89,7 @@ def main() -> None:
         for noise in NOISES
         for size in SIZES
     }
-    draw(cells, LEVELS, NOISES, SIZES, target.with_suffix(""))
+    draw(cells, LEVELS, NOISES, SIZES, target.with_suffix(".svg"))
     lines = [
         "# What lies gain",
         "",

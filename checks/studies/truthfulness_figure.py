@@ -7,6 +7,8 @@ from typing import Protocol
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from fedmerit.experiments.picture import save
+
 _MARKERS = "osD^v"
 _SMALLEST = 1e-2  # percent; below it the axis is linear, so that no gain at all can be drawn
 
@@ -24,10 +26,10 @@ def draw(
     levels: Sequence[int],
     noises: Sequence[float],
     sizes: Sequence[int],
-    stem: Path,
-) -> list[Path]:
-    """Draw `cells`, by levels, noise and parameters, and return the files, PNG and SVG."""
-    style = {"font.size": 9, "axes.grid": True, "grid.alpha": 0.3, "svg.hashsalt": "fedmerit"}
+    path: Path,
+) -> None:
+    """Draw `cells`, by levels, noise and parameters."""
+    style = {"font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
     with mpl.rc_context(style):
         figure = Figure(figsize=(8.0, 3.8), layout="constrained")
         panels = figure.subplots(1, len(levels), sharey=True)
@@ -62,7 +64,4 @@ def draw(
             fontsize=8,
             title_fontsize=8,
         )
-        paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-        figure.savefig(paths[0], dpi=160)
-        figure.savefig(paths[1], metadata={"Date": None})
-        return paths
+        save(figure, path)

@@ -92,6 +92,6 @@ def test_reproduce_writes_table_and_figure_and_continues(tmp_path):
     assert {row["line"] for row in first} == {"fedavg", "fed-pca-published", "fedmerit"}
     folder = tmp_path / "mnist-honest-quick"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"mnist-honest.csv", "mnist-honest.png", "mnist-honest.svg", "runs"}
+    assert names == {"mnist-honest.csv", "mnist-honest.svg", "runs"}
     assert json.loads(call(*quick, "--out", str(tmp_path), "--json")) == first
     assert "did you mean 'mnist-noise'" in call("reproduce", "mnist-noize", error=UnknownNameError)
