@@ -32,4 +32,4 @@ def smaller(svg: str) -> str:
 
 
 def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+    return f"{float(number[0]):z.2f}".rstrip("0").rstrip(".")
