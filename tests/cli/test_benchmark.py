@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.experiments.benchmark import null
+
+pytestmark = pytest.mark.slow
 
 
 def call(*arguments):

@@ -1,9 +1,12 @@
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from fedmerit import __version__
 from fedmerit.cli.app import app
+
+pytestmark = pytest.mark.slow
 
 runner = CliRunner()
 

@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 from fedmerit.cli.app import app
 from fedmerit.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments):
     result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)

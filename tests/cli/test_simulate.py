@@ -86,6 +86,7 @@ def test_data_list_fetch_and_path(cache_folder):
     assert "--data-dir" in call("data", "fetch", "fashion-mnist", error=DataError)
 
 
+@pytest.mark.slow
 def test_reproduce_writes_table_and_figure_and_continues(tmp_path):
     quick = ("reproduce", "mnist-honest", "--dataset", "digits", "--quick", "--rounds", "1")
     first = json.loads(call(*quick, "--out", str(tmp_path), "--json"))

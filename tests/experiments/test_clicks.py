@@ -43,6 +43,7 @@ def test_the_specs_are_the_papers():
         find_family("din-weight")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["din-aggregators", "din-weights"])
 def test_every_experiment_runs_is_drawn_and_continues(log, tmp_path, name):
     # All lines where there is one point, the ends and the last line elsewhere.
