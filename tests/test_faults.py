@@ -12,7 +12,11 @@ QUICK = [
     *library.faults(),
     *files.faults(),
     *ledger.faults(),
-    *(fault for fault in process.faults() if fault.name in PROCESSES),
+    *(
+        pytest.param(fault, marks=pytest.mark.slow)
+        for fault in process.faults()
+        if fault.name in PROCESSES
+    ),
 ]
 
 
