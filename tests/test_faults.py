@@ -8,15 +8,11 @@ from fedmerit.errors import SettingError
 
 # Of the processes only these: each takes seconds, and the moments differ little.
 PROCESSES = ("SIGTERM: scoring", "two runs at once in one folder")
+SLOW = (*files.faults(), *(fault for fault in process.faults() if fault.name in PROCESSES))
 QUICK = [
     *library.faults(),
-    *files.faults(),
     *ledger.faults(),
-    *(
-        pytest.param(fault, marks=pytest.mark.slow)
-        for fault in process.faults()
-        if fault.name in PROCESSES
-    ),
+    *(pytest.param(fault, marks=pytest.mark.slow) for fault in SLOW),
 ]
 
 

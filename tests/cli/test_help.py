@@ -101,6 +101,7 @@ def run(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_exit_codes_are_for_scripts():
     assert run("ledger", "verify", "run.ledger").returncode == 0

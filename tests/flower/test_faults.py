@@ -47,6 +47,7 @@ def test_every_fault_has_an_expected_reason():
     assert REASONS.keys() == FAULTS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_costs_one_client_its_round(name):
     records = []
