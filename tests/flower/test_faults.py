@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from benchmarks.flower_faults import BAD, CLIENTS, FAULTS, FIRST_NODE, run
+from checks.studies.flower_faults import BAD, CLIENTS, FAULTS, FIRST_NODE, run
 from fedmerit.errors import UpdatesError
 from fedmerit.flower import FedMerit, FedPCA, MedPCA
 from fedmerit.flower.arrays import decode
@@ -47,6 +47,7 @@ def test_every_fault_has_an_expected_reason():
     assert REASONS.keys() == FAULTS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_costs_one_client_its_round(name):
     records = []
