@@ -69,7 +69,9 @@ updates = (rng.normal(size=20_000) + rng.normal(size=(7, 20_000))).astype(np.flo
 digest = hashlib.sha256()
 for method in fedmerit.SCORERS:
     result = fedmerit.score(updates, method=method, public=updates[0] ** 3, rng=1)
-    digest.update(result.scores.tobytes() + result.pairwise.tobytes() + result.z.tobytes())
+    for part in (result, result.pairs, result.evidence):
+        for value in () if part is None else vars(part).values():
+            digest.update(value.tobytes() if isinstance(value, np.ndarray) else b"")
 digest.update(fedmerit.score(updates, method="exact", levels=40, rng=1).pairwise.tobytes())
 cpsgd = fedmerit.CpSGD(8, 1.0, binomial_trials=3)
 digest.update(cpsgd.quantise(updates, np.random.default_rng(1)).values.tobytes())

@@ -29,9 +29,9 @@ def test_the_specs_are_the_papers():
     training = BASE.training
     assert (training.batch_size, training.epochs, training.decay) == (2, 1, 0.999)
     for line in (PUBLISHED, MED_PCA):
-        assert line.alpha == 100
-        assert line.scorer.quantiser.levels == 256
-        assert line.scorer.quantiser.clip == pytest.approx(0.1 * training.learning_rate)
+        assert line.rules.alpha == 100
+        assert line.rules.scorer.quantiser.levels == 256
+        assert line.rules.scorer.quantiser.clip == pytest.approx(0.1 * training.learning_rate)
     riders = CLICK_FAMILIES["din-weights"][0]
     assert [point.extra for point in riders.points] == [
         "",

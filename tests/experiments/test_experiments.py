@@ -8,7 +8,16 @@ from fedmerit import CpSGD, PublishedPCA
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.experiments.figures import draw
 from fedmerit.experiments.runner import cells, run_experiment
-from fedmerit.experiments.spec import EXPERIMENTS, LINES, PUBLISHED, Point, find_experiment
+from fedmerit.experiments.spec import (
+    DEFAULT,
+    EXPERIMENTS,
+    FEDAVG,
+    LINES,
+    PUBLISHED,
+    Point,
+    find_experiment,
+)
+from fedmerit.server import RoundRules
 from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice
 from fedmerit.simulation.training import LocalTraining
@@ -39,16 +48,18 @@ def test_the_specs_are_the_papers():
         assert experiment.base == FederationConfig()
         assert experiment.lines == LINES
         assert len(experiment.seeds) >= 3
-    published = PUBLISHED.scorer
-    assert published == PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000)
+    published = PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000)
+    assert PUBLISHED.rules == RoundRules(published, "score", norm_bound=None)
+    assert DEFAULT.rules == RoundRules()
+    assert FEDAVG.rules == RoundRules(None, "size", norm_bound=None)
 
 
 def test_lines_at_one_point_and_seed_share_everything_but_the_server():
     experiment = EXPERIMENTS["mnist-free-riders"]
     configs = [experiment.config(line, experiment.points[1], 2) for line in LINES]
     assert len(set(configs)) == len(LINES)
-    server = {"scorer": None, "weighting": "uniform", "alpha": 0.0, "norm_bound": None}
-    same = [replace(c, **server) for c in configs]
+    assert len({config.rules for config in configs}) == len(LINES)
+    same = [replace(config, rules=RoundRules(None, "uniform")) for config in configs]
     assert len(set(same)) == 1
 
 

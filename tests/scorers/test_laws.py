@@ -134,10 +134,9 @@ def test_parts_of_a_score_add_up():
     for method in ("exact", "pca", "ca"):
         result = fedmerit.score(updates, method=method, rng=0)
         compared = ~np.isnan(result.pairwise)
-        assert (result.agreement - result.chance)[compared] == pytest.approx(
-            result.pairwise[compared], abs=1e-12
-        )
-        for share in (result.agreement[compared], result.chance[compared]):
+        agreement, chance = result.pairs.agreement[compared], result.pairs.chance[compared]
+        assert agreement - chance == pytest.approx(result.pairwise[compared], abs=1e-12)
+        for share in (agreement, chance):
             assert 0 <= share.min() <= share.max() <= 1
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedmerit.server.layout import Layout
 from fedmerit.errors import UpdatesError
+from fedmerit.server.layout import Layout, layer_numbers
 
 MODEL = {
     "a.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -16,8 +16,8 @@ MODEL = {
 def sent(arrays, layout, model):
     into = np.empty(layout.parameters, layout.dtype)
 
-    def read(name, shape, dtype):
-        assert (arrays[name].shape, arrays[name].dtype) == (shape, dtype)
+    def read(name, shape):
+        assert arrays[name].shape == shape
         return arrays[name].reshape(-1)
 
     layout.read_update(arrays.keys(), read, model, into)
@@ -49,6 +49,23 @@ def test_what_does_not_fit_its_type_is_refused():
     huge = MODEL | {"a.weight": np.full((2, 3), 3e38, np.float32)}
     with pytest.raises(UpdatesError, match="beyond its type's range"):
         sent(huge, layout, np.full(8, -3e38, np.float32))
+
+
+def test_another_type_of_number_is_cast_and_what_is_no_number_is_refused():
+    layout = Layout(MODEL.items())
+    vector = layout.flatten(MODEL.items())
+    for kind in (np.float64, np.float16, np.int64, np.uint8):
+        other = MODEL | {"a.weight": MODEL["a.weight"].astype(kind)}
+        read = sent(other, layout, vector - 1)
+        assert read.dtype == np.float32
+        np.testing.assert_array_equal(read, np.ones(8))
+    with pytest.raises(UpdatesError, match=r"a\.weight must be numbers, got complex128"):
+        sent(MODEL | {"a.weight": np.ones((2, 3), complex)}, layout, None)
+
+
+def test_a_weight_and_its_bias_share_a_layer_and_plain_names_do_not():
+    sizes = {"a.weight": 2, "a.bias": 1, "b": 1, "c": 2}
+    assert layer_numbers(sizes).tolist() == [0, 0, 0, 1, 2, 2]
 
 
 def test_a_model_without_floats_is_refused():

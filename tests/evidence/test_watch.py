@@ -1,14 +1,17 @@
 import numpy as np
 import pytest
 
-from fedmerit import Contributions, Watch
+from fedmerit import Contributions, Evidence, Flag, Kind, Pairs, Watch
 from fedmerit.errors import InvalidInputError, SettingError
 
 
-def contributions(z, reasons=None, explained=None):
-    return Contributions.of(
-        "conditional", np.zeros(len(z)), z=z, reasons=reasons, explained=explained
-    )
+def contributions(z, flags=None, explained=None):
+    k = len(z)
+    evidence = None
+    if explained is not None:
+        evidence = Evidence(np.ones(k), explained, np.ones(k, dtype=np.int64))
+    pairs = Pairs(np.zeros((k, k)), z=z)
+    return Contributions.of("conditional", np.zeros(k), flags=flags, pairs=pairs, evidence=evidence)
 
 
 def drawn_z(means, rng):
@@ -28,6 +31,7 @@ def test_riders_are_flagged_and_workers_are_not(rng):
         watch.observe(names, contributions(drawn_z(np.array([30.0] * 6 + [0, 0]), rng)))
     flagged = {verdict.client for verdict in watch.verdicts() if verdict.flagged}
     assert flagged == {"client 6", "client 7"}
+    assert {v.flag for v in watch.verdicts()} == {None, Flag(Kind.INDEPENDENT)}
     assert {v.reason for v in watch.verdicts() if v.flagged} == {"independent of every peer"}
 
 
@@ -74,13 +78,14 @@ def test_false_discoveries_need_stronger_evidence_with_more_clients():
     assert watch.verdicts()[0].client == "rider"
 
 
-def test_reasons_given_by_the_scorer_are_kept():
+def test_flags_given_by_the_scorer_are_kept():
     z = np.full((3, 3), 30.0)
     z[2, :2] = z[:2, 2] = 0.0
     np.fill_diagonal(z, np.nan)
     watch = Watch()
     for _ in range(3):
-        watch.observe(["a", "b", "c"], contributions(z, ("", "", "reversed")))
+        watch.observe(["a", "b", "c"], contributions(z, (None, None, Flag(Kind.REVERSED))))
+    assert watch.verdicts()[0].flag == Flag(Kind.REVERSED)
     assert watch.verdicts()[0].reason == "reversed"
 
 
@@ -98,12 +103,12 @@ def test_agreement_is_measured_with_the_cohort_only():
 def test_replays_are_evidence_even_where_nobody_agrees():
     z, explained = np.zeros((3, 3)), np.array([0.1, 0.2, 0.7])
     np.fill_diagonal(z, np.nan)
-    reasons = ("", "", "explained by public information (70%)")
+    flags = (None, None, Flag(Kind.EXPLAINED, "70%"))
     watch = Watch(rate=0.01)
     for enough in (False, False, True):  # 300 are needed
-        watch.observe(["a", "b", "c"], contributions(z, ("",) * 3, explained * 0.5))
+        watch.observe(["a", "b", "c"], contributions(z, None, explained * 0.5))
         assert not any(verdict.flagged for verdict in watch.verdicts())
-        watch.observe(["a", "b", "c"], contributions(z, reasons, explained))
+        watch.observe(["a", "b", "c"], contributions(z, flags, explained))
         assert watch.verdicts()[0].flagged is enough
     assert watch.verdicts()[0].client == "c"
     assert watch.verdicts()[0].e_value == pytest.approx((1 + 10.9**3 * 0.9**3) / 2)

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from fedmerit import Contributions, RoundHistory, Watch
+from fedmerit import Contributions, Evidence, Flag, Kind, Needs, Pairs, RoundHistory, Watch
 from fedmerit.errors import SettingError
+
+RATE = 0.01
 
 
 def result_of(work):
@@ -38,8 +40,11 @@ def test_reports_and_trust_follow_the_client_not_the_row():
 
 def test_scores_without_work_leave_trust_alone():
     history = RoundHistory().published(np.zeros(2))
-    history = history.remembering(["a"], np.ones((1, 2)), result_of([np.nan]))
-    assert history.inputs(["a", "b"], np.ones((2, 2))).trust.tolist() == [0.0, 0.0]
+    history = history.remembering(["b"], np.ones((1, 2)), result_of([0.5]))
+    result = Contributions.of("exact", np.ones(2))
+    history = history.remembering(["a", "b"], np.ones((2, 2)), result)
+    assert history.trust == {"b": 0.5}
+    assert history.inputs(["a", "b"], np.ones((2, 2))).trust.tolist() == [0.0, 0.5]
 
 
 def test_longest_absent_clients_are_forgotten_first():
@@ -55,8 +60,6 @@ def test_bad_settings_are_refused():
         RoundHistory(older=0)
     with pytest.raises(SettingError, match="remembered must be at least 0, got -1"):
         RoundHistory(remembered=-1)
-    with pytest.raises(SettingError, match="naming must be less than 1, got 1"):
-        RoundHistory(naming=1)
 
 
 def round_of(names, *, replaying=()):
@@ -69,48 +72,60 @@ def round_of(names, *, replaying=()):
     return Contributions.of(
         "merit",
         np.zeros(k),
-        z=z,
+        pairs=Pairs(np.zeros((k, k)), z=z),
         work=np.zeros(k),
-        explained=idle.astype(float),
-        flagged=idle,
+        evidence=Evidence(np.ones(k), idle.astype(float), np.ones(k, dtype=np.int64)),
         eligible=~idle,
-        reasons=tuple("explained by public information (100%)" if i else "" for i in idle),
+        flags=tuple(Flag(Kind.EXPLAINED, "100%") if i else None for i in idle),
     )
 
 
 def test_who_did_not_work_is_named_in_later_rounds_until_evidence_turns():
     names = ["a", "b", "c", "d"]
-    history = RoundHistory(naming=0.01).published(np.zeros(2))
+    history = RoundHistory().published(np.zeros(2))
     for expected in ([], [], ["d"]):
         inputs = history.inputs(names, np.ones((4, 2)))
         assert [name for name, named in zip(names, inputs.named, strict=True) if named] == expected
         result = round_of(names, replaying=["d"])
         history = history.remembering(names, np.ones((4, 2)), result)
     assert history.inputs(["d", "new"], np.ones((2, 2))).named.tolist() == [True, False]
-    while history.named:
+    while history.named(RATE):
         history = history.remembering(names, np.ones((4, 2)), round_of(names))
     assert history.wealth["d"].rounds < 20
 
 
 def test_naming_says_what_a_watch_says():
     names = ["a", "b", "c", "d"]
-    history, watch = RoundHistory(naming=0.01).published(np.zeros(2)), Watch(rate=0.01)
+    history, watch = RoundHistory().published(np.zeros(2)), Watch(rate=RATE)
     for replaying in (["c"], ["d"], ["c", "d"], ["d"]):
         result = round_of(names, replaying=replaying)
         watch.observe(names, result)
         history = history.remembering(names, np.ones((4, 2)), result)
-        assert history.named == [v.client for v in watch.verdicts() if v.flagged]
-    assert history.named == ["d"]
+        assert history.named(RATE) == [v.client for v in watch.verdicts() if v.flagged]
+    assert history.named(RATE) == ["d"]
 
 
 def test_naming_can_be_turned_off():
-    history = RoundHistory(naming=0).published(np.zeros(2))
+    history = RoundHistory().published(np.zeros(2))
     for _ in range(5):
         history = history.remembering(
             ["a", "b"], np.ones((2, 2)), round_of(["a", "b"], replaying=["b"])
         )
     assert history.wealth["b"].evidence > 5
-    assert history.named == []
+    assert history.named(RATE) == ["b"]
+    assert history.named(0) == []
+    inputs = history.inputs(["a", "b"], np.ones((2, 2)), needs=Needs(naming=0))
+    assert inputs.named is None
+
+
+def test_a_scorer_gets_what_it_needs_of_the_past_and_no_more():
+    names = ["a", "b"]
+    history = RoundHistory().published(np.zeros(2))
+    history = history.remembering(names, np.ones((2, 2)), result_of([0.5, 0.5]))
+    inputs = history.inputs(names, np.ones((2, 2)), needs=Needs())
+    assert (inputs.previous, inputs.trust, inputs.named) == (None, None, None)
+    after = history.remembering(names, np.full((2, 2), 3.0), result_of([0.5, 0.5]), Needs())
+    assert after.previous["a"].tolist() == [1.0, 1.0]
 
 
 def test_one_round_names_nobody_however_odd():
@@ -121,9 +136,11 @@ def test_one_round_names_nobody_however_odd():
     names = [f"c{n}" for n in range(12)]
     for size in (3, 12):
         few = [*range(size - 1), 11]
-        result = Contributions.of("merit", np.zeros(size), z=z[np.ix_(few, few)].copy())
+        pairs = Pairs(np.zeros((size, size)), z=z[np.ix_(few, few)].copy())
+        result = Contributions.of("merit", np.zeros(size), pairs=pairs)
         history = RoundHistory().published(np.zeros(1))
-        assert not history.remembering(names[:size], np.ones((size, 1)), result).named
+        after = history.remembering(names[:size], np.ones((size, 1)), result)
+        assert not after.named(RATE)
 
 
 def test_clients_of_other_panels_are_not_held_to_be_independent():
@@ -135,9 +152,10 @@ def test_clients_of_other_panels_are_not_held_to_be_independent():
     names = [f"c{n}" for n in range(9)]
     history = RoundHistory().published(np.zeros(1))
     for _ in range(4):
-        result = Contributions.of("merit", np.zeros(9), z=z.copy())
+        pairs = Pairs(np.zeros((9, 9)), z=z.copy())
+        result = Contributions.of("merit", np.zeros(9), pairs=pairs)
         history = history.remembering(names, np.ones((9, 1)), result)
-    assert history.named == ["c8"]
+    assert history.named(RATE) == ["c8"]
 
 
 def test_names_are_compared_whole():

@@ -2,6 +2,8 @@ import tracemalloc
 
 import numpy as np
 
+from fedmerit import Contributions
+from fedmerit.evidence.bets import bet
 from fedmerit.evidence.cohort import (
     breadth_of,
     cohort_of,
@@ -9,6 +11,9 @@ from fedmerit.evidence.cohort import (
     find_cohort,
     near_copies,
 )
+from fedmerit.flags import Flag, Kind
+
+CLIQUE, INDEPENDENT = Flag(Kind.CLIQUE), Flag(Kind.INDEPENDENT)
 
 
 def z_of(groups, strength=50.0):
@@ -26,14 +31,7 @@ def test_largest_group_is_the_cohort():
     assert cohort.members.tolist() == [True, False, False, True, True, False]
     assert cohort.typical == 50
     assert cohort.agreement.tolist() == [50, 0, 0, 50, 50, 0]
-    assert cohort.reasons == (
-        "",
-        "agrees only with a clique",
-        "agrees only with a clique",
-        "",
-        "",
-        "independent of every peer",
-    )
+    assert cohort.flags == (None, CLIQUE, CLIQUE, None, None, INDEPENDENT)
 
 
 def test_a_chain_of_agreement_is_one_group():
@@ -48,7 +46,7 @@ def test_where_nobody_agrees_nobody_is_accused():
     cohort = find_cohort(z_of([[0], [1], [2]]))
     assert not cohort.members.any()
     assert cohort.typical == 0
-    assert cohort.reasons == ("", "", "")
+    assert cohort.flags == (None,) * 3
 
 
 def test_who_was_compared_with_whom_makes_groups():
@@ -57,12 +55,14 @@ def test_who_was_compared_with_whom_makes_groups():
     assert [group.tolist() for group in compared_groups(z)] == [[0, 2, 4], [1, 3]]
 
 
-def test_a_matrix_that_was_left_out_has_no_groups_and_takes_no_memory():
+def test_without_a_matrix_of_pairs_nothing_is_bet_and_none_is_made():
+    names = [str(client) for client in range(20_000)]
+    result = Contributions.of("merit", np.zeros(20_000))
     tracemalloc.start()
-    groups = compared_groups(np.broadcast_to(np.nan, (20_000, 20_000)))
+    wealth = bet({}, names, result)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert groups == []
+    assert {known.evidence for known in wealth.values()} == {0.0}
     assert peak < 10e6
 
 
@@ -72,7 +72,7 @@ def test_a_client_that_agrees_on_average_is_not_accused():
     np.fill_diagonal(z, np.nan)
     cohort = find_cohort(z)
     assert cohort.members.tolist() == [True, True, True, False]
-    assert cohort.reasons == ("",) * 4
+    assert cohort.flags == (None,) * 4
 
 
 def test_a_weak_cohort_accuses_nobody():
@@ -81,11 +81,11 @@ def test_a_weak_cohort_accuses_nobody():
     z[0, 1] = z[1, 0] = 6.0  # one pair agrees clearly, nobody else does
     np.fill_diagonal(z, np.nan)
     strong = find_cohort(z)
-    assert strong.reasons[2:] == ("independent of every peer",) * 3
+    assert strong.flags[2:] == (INDEPENDENT,) * 3
     z[0, 1] = z[1, 0] = 5.0
     weak = find_cohort(z)
     assert weak.members.tolist() == [True, True, False, False, False]
-    assert weak.reasons == ("",) * 5
+    assert weak.flags == (None,) * 5
 
 
 def test_of_equal_groups_the_stronger_is_the_cohort():

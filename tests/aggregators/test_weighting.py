@@ -67,13 +67,16 @@ def contributions(**known):
     return fedmerit.Contributions.of("test", np.zeros(3), **known)
 
 
+def evidence_of(agreement=(1.0, 1.0, 1.0), copies=(1, 1, 1)):
+    return fedmerit.Evidence(np.array(agreement), np.zeros(3), np.array(copies))
+
+
 def test_gated_weights_by_hand():
-    evidence = np.array([1.0, 0.5, 1.0])
+    evidence = evidence_of(agreement=[1.0, 0.5, 1.0])
     eligible = np.array([True, True, False])
     found = fedmerit.gated_weights(contributions(evidence=evidence, eligible=eligible))
     np.testing.assert_allclose(found, [0.8, 0.2, 0.0])
-    copies = np.array([2, 2, 1])
-    found = fedmerit.gated_weights(contributions(copies=copies))
+    found = fedmerit.gated_weights(contributions(evidence=evidence_of(copies=[2, 2, 1])))
     np.testing.assert_allclose(found, [0.25, 0.25, 0.5])
 
 
