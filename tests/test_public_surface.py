@@ -5,6 +5,8 @@ import subprocess
 import sys
 import types
 
+import pytest
+
 import fedmerit
 
 
@@ -45,6 +47,7 @@ print(sorted({"torch", "typer", "rich", "matplotlib", "flwr"} & set(sys.modules)
     assert run_python(code) == "True 0\n[]\n"
 
 
+@pytest.mark.slow
 def test_kernels_are_cached_on_disk(tmp_path):
     code = """
 import numpy as np
@@ -57,6 +60,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
     assert run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) == "1 0\n"
 
 
+@pytest.mark.slow
 def test_results_are_the_same_bits_for_one_and_two_threads():
     code = """
 import hashlib, numpy as np, fedmerit

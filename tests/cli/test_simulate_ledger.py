@@ -62,6 +62,7 @@ def content_or_nothing(path: Path) -> list[object]:
         return []
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_into_the_same_ledger(tmp_path: Path) -> None:
     key, ledger, whole = tmp_path / "key.pem", tmp_path / "run.ledger", tmp_path / "whole.ledger"
     public = json.loads(call("ledger", "keygen", key, "--json"))["public_key"]

@@ -63,6 +63,7 @@ def test_lines_at_one_point_and_seed_share_everything_but_the_server():
     assert len(set(same)) == 1
 
 
+@pytest.mark.slow
 def test_a_stopped_experiment_continues_to_the_same_table_and_runs(digits, tmp_path):
     experiment = tiny("mnist-free-riders")
     expected = run_experiment(experiment, digits, tmp_path / "whole")
@@ -103,15 +104,17 @@ def test_outcomes_are_means_of_what_the_runs_recorded(digits, tmp_path):
     assert all(o.dishonest_weight != o.dishonest_weight for o in clean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist-free-riders", "mnist-noise", "mnist-honest"])
 def test_figures_are_drawn_and_the_same_results_give_the_same_svg(digits, tmp_path, name):
     experiment = tiny(name)
     outcomes = run_experiment(experiment, digits, tmp_path)
-    png, svg = draw(experiment, outcomes, tmp_path)
+    svg = draw(experiment, outcomes, tmp_path)
     first = svg.read_bytes()
     draw(experiment, outcomes, tmp_path)
     assert svg.read_bytes() == first
-    assert png.read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in first
+    assert experiment.title in first.decode()  # letters are text
 
 
 def test_a_short_version_keeps_the_ends():

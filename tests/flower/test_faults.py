@@ -5,7 +5,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
-from benchmarks.flower_faults import BAD, CLIENTS, FAULTS, FIRST_NODE, run
+from checks.studies.flower_faults import BAD, CLIENTS, FAULTS, FIRST_NODE, run
 from fedmerit.errors import RoundFailedError, UpdatesError
 from fedmerit.flags import Kind
 from fedmerit.flower import FedMerit, FedPCA, MedPCA
@@ -53,6 +53,7 @@ def test_every_fault_has_an_expected_reason():
     assert REASONS.keys() == FAULTS.keys()
 
 
+@pytest.mark.slow
 @WAYS
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_costs_one_client_its_round(name, way):

@@ -8,6 +8,8 @@ import pytest
 from fedmerit.report import RunView, write_report
 from tests.report.builders import HOSTILE, HOSTILE_LABEL, make_records
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = os.environ.get("FEDMERIT_CHROMIUM") or shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("no chromium found: run `make browser`", allow_module_level=True)

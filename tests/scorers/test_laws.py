@@ -36,6 +36,7 @@ def test_exact_scores_equal_the_twin_for_every_pair(matrix, seed):
     assert result.scores == pytest.approx(np.nanmean(result.pairwise, axis=1), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 5])
 def test_mean_of_published_runs_is_the_exact_expectation(k):
     runs = 60 if JIT_OFF else 600
@@ -62,6 +63,7 @@ def test_permuting_clients_permutes_exact_scores(matrix, seed):
     assert np.array_equal(after.pairwise, before.pairwise[shuffle][:, shuffle], equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scorer", [ExactPCA(), PublishedPCA(bonus=20), CorrelatedAgreement(bonus=20)]
 )

@@ -267,6 +267,7 @@ def test_removing_ones_own_previous_report_leaves_only_what_is_new():
     assert result.work[0] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.05, 0.01])
 def test_p_values_are_valid_for_independent_reports(rate):
     """Real type-I rates are in docs/results; here a quick look at the same law."""

@@ -178,6 +178,7 @@ def test_quantised_upload_scores_levels_and_aggregates_their_values(digits):
     assert min(c.score for c in record.clients) > 0
 
 
+@pytest.mark.slow
 def test_sequential_training_gives_the_same_federation(digits):
     stacked = records_of(replace(SMALL, rounds=2), digits)
     sequential = records_of(replace(SMALL, rounds=2, together=False), digits)

@@ -157,9 +157,10 @@ def judge_round(
             history = replace(known, models=history.models)
     weights = _weights(rules, replies, contributions)
     keep = np.ones(len(clients))
-    if rules.weighting == "engine" and rules.scorer is not None:
-        norms = np.array([_norm(row) for row in (seen.updates)])
-        keep = kept_share(norms, _claimed_sizes(replies), weights, LENGTH_RATE)
+    if rules.weighting == "engine" and contributions is not None and contributions.evidence:
+        norms = np.array([_norm(row) for row in seen.updates])
+        sizes, members = _claimed_sizes(replies), contributions.evidence.members
+        keep = kept_share(norms, sizes, weights, members, LENGTH_RATE)
     payments = None
     if rules.reward is not None and contributions is not None:
         # Once each: a client may have sent several replies that were refused, or one that was not.

@@ -58,6 +58,7 @@ def test_rounds_are_judged_by_auc_on_test_events(log, tmp_path):
     assert all(0 < float(row["auc"]) < 1 for row in rows)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_continues_to_the_same_bytes(log, tmp_path):
     config = ruled(CONFIG, scorer=Merit(), weighting="gated")
     run(Federation(config, log), folder=tmp_path / "whole")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fedmerit.errors import MissingExtraError
+from fedmerit.experiments.picture import save
 from fedmerit.files import whole_file
 from fedmerit.simulation.datasets import Dataset
 
@@ -75,9 +76,9 @@ class Benchmark(ABC, Generic[RowT]):
 def write(
     benchmark: Benchmark[RowT], rows: Sequence[RowT], folder: Path, command: str
 ) -> list[Path]:
-    """Write the rows as CSV, the page as Markdown and the picture as PNG."""
+    """Write the rows as CSV, the page as Markdown and the picture as SVG."""
     folder.mkdir(parents=True, exist_ok=True)
-    table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "png"))
+    table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "svg"))
     with (
         whole_file(table) as partial,
         partial.open("w", encoding="utf-8", newline="") as file,
@@ -88,8 +89,7 @@ def write(
             writer.writerow(_plain(v) for v in asdict(row).values())  # type: ignore[call-overload]
     figure = _figure()
     benchmark.draw(rows, figure)
-    with whole_file(picture) as partial:
-        figure.savefig(partial, dpi=150)
+    save(figure, picture)
     title = f"# Benchmark: {benchmark.name}"
     told = f"Written by `{command}`; every row is in [{table.name}]({table.name})."
     body = f"{title}\n\n{told}\n\n![{benchmark.name}]({picture.name})\n\n{benchmark.page(rows)}\n"
