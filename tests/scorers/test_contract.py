@@ -16,7 +16,10 @@ BASELINES = ["cosine", "foolsgold", "krum", "norm", "reputation"]
 OURS = sorted(set(SCORERS) - set(BASELINES))
 # What each scorer can tell beside scores, flags and eligibility; the rest is None.
 AGREED = {"pairs.score", "pairs.agreement", "pairs.chance"}
-EVIDENCE = {"evidence.agreement", "evidence.explained", "evidence.copies"}
+EVIDENCE = {
+    f"evidence.{name}"
+    for name in ("agreement", "typical", "deviation", "explained", "copies", "members")
+}
 TELLS = {
     "ca": AGREED,
     "conditional": {*AGREED, "pairs.z", "p_values", "epsilon", *EVIDENCE},
