@@ -19,6 +19,7 @@ from fedmerit.simulation import datasets
 from fedmerit.simulation.models import build_model
 from fedmerit.simulation.network import Network
 from fedmerit.types import Contributions, Pairs, RoundInputs
+from tests.evidence.cohorts import result_from
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,8 @@ def test_the_join_rule_is_the_cohorts(step):
     z[0, 1] = z[1, 0] = NormalDist().inv_cdf(1 - 0.01 / 10) + step
     nobody = Contributions.of("conditional", np.zeros(5), pairs=Pairs(z, z=z))
     joined = decisions(nobody, nobody, 0.01)["any join, all null"]
-    assert joined.tolist() == [step > 0] == [bool(find_cohort(z).members.any())]
+    cohort = find_cohort(z, np.zeros(5, dtype=np.bool_), 1000)
+    assert joined.tolist() == [step > 0] == [bool(cohort.members.any())]
 
 
 def test_judgement_counts_from_the_third_round():
@@ -131,7 +133,7 @@ def test_flagged_once_stays_flagged():
     z = np.full((4, 4), 30.0)
     z[3, :] = z[:, 3] = 0.0
     np.fill_diagonal(z, np.nan)
-    clean = Contributions.of("merit", np.ones(4), pairs=Pairs(z, z=z))
+    clean = result_from(z)
     odd = replace(clean, flags=(None, Flag(Kind.REVERSED), None, None))
     found = detect([odd, *[clean] * 8])
     assert found["round"] == {1}
