@@ -1,6 +1,6 @@
 """Servers without scores, to compare with: FedAvg as Flower computes it, and the median."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def unflatten(vector: NDArray[np.float32], like: StateLike) -> State:
     return state
 
 
-def same_bits(first: Mapping[str, NDArray[np.generic]], second: StateLike) -> bool:
+def same_bits(first: StateLike, second: StateLike) -> bool:
     """Say whether the floating-point arrays of two states are equal to the last bit."""
     names = [name for name, value in second.items() if value.dtype.kind == "f"]
     return all(first[name].tobytes() == second[name].tobytes() for name in names)

@@ -24,7 +24,8 @@ def texts(count: int, folder: Path | None) -> tuple[str, dict[str, str]]:
     files = sorted(folder.glob("*.txt")) if folder is not None else []
     if files:
         found = {file.stem: file.read_text(encoding="utf-8", errors="replace") for file in files}
-        return "files", spread(found if len(found) > 1 else _cut(*found.values(), count), count)
+        only = next(iter(found.values()))
+        return "files", spread(found if len(found) > 1 else _cut(only, count), count)
     books = bible()
     if books:
         return "books of the Bible", spread(books, count)
@@ -70,8 +71,8 @@ def invent(author: int) -> str:
     common = 1 / np.arange(1, len(words) + 1)
     chance = common * rng.gamma(0.5, size=len(words))
     length = 4000 + (author * 7919) % _INVENTED
-    lines = []
-    while sum(map(len, lines)) < _LEAST + length:
+    lines: list[str] = []
+    while sum(len(line) for line in lines) < _LEAST + length:
         chosen = rng.choice(words, size=rng.integers(4, 12), p=chance / chance.sum())
         lines.append(" ".join(chosen).capitalize() + ".\n")
     return "".join(lines)

@@ -56,7 +56,8 @@ def halve(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     """Average squares of two by two pixels."""
     samples, channels, height, width = pixels.shape
     cut = pixels.reshape(samples, channels, height // 2, 2, width // 2, 2)
-    return cut.mean(axis=(3, 5)).astype(np.float32)
+    halved: NDArray[np.float32] = cut.mean(axis=(3, 5), dtype=np.float32)
+    return halved
 
 
 def batch_norm(seed: int, quick: bool, folder: Path | None) -> Task:

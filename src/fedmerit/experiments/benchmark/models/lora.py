@@ -34,7 +34,8 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Add both."""
-        return self.frozen(x) + x @ self.down.T @ self.up.T
+        known: Tensor = self.frozen(x)
+        return known + x @ self.down.T @ self.up.T
 
 
 def adapt(module: nn.Module, rank: int) -> nn.Module:

@@ -1,5 +1,7 @@
 """Small versions of what people federate: convolutions, residual blocks, transformers."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 def perceptron(*widths: int) -> nn.Module:
     """Return linear layers of these widths with ReLU between them; inputs are flattened."""
     layers: list[nn.Module] = [nn.Flatten()]
-    for width, following in zip(widths, widths[1:], strict=False):
+    for width, following in pairwise(widths):
         layers += [nn.Linear(width, following), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -75,7 +77,8 @@ class AttentionBlock(nn.Module):
         query, key, value = mixed.permute(2, 0, 3, 1, 4)
         seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
         x = x + self.out(seen.transpose(1, 2).reshape(samples, length, width))
-        return x + self.feed(self.second(x))
+        fed: Tensor = self.feed(self.second(x))
+        return x + fed
 
 
 class CharacterTransformer(nn.Module):
@@ -90,7 +93,8 @@ class CharacterTransformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits (samples, length, characters)."""
-        return self.head(self.norm(self.blocks(self.embedding(x) + self.places)))
+        logits: Tensor = self.head(self.norm(self.blocks(self.embedding(x) + self.places)))
+        return logits
 
 
 class VisionTransformer(nn.Module):
@@ -106,4 +110,5 @@ class VisionTransformer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return logits (samples, classes)."""
         tokens = self.patches(x).flatten(2).transpose(1, 2) + self.places
-        return self.head(self.norm(self.blocks(tokens).mean(1)))
+        logits: Tensor = self.head(self.norm(self.blocks(tokens).mean(1)))
+        return logits

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from fedmerit.behaviours import LocalData
 from fedmerit.errors import SettingError
 
-State = dict[str, NDArray[np.generic]]
-StateLike = Mapping[str, NDArray[np.generic]]
+# Arrays by name, as a module has them.
+State = dict[str, NDArray[Any]]
+StateLike = Mapping[str, NDArray[Any]]
 # From a seed, whether a small version will do, and a folder with data, to a task.
 MakeTask = Callable[[int, bool, Path | None], "Task"]
 

@@ -53,7 +53,7 @@ def train(module: nn.Module, data: LocalData, training: Training, rng: np.random
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     for _ in range(training.epochs):
         order = torch.from_numpy(rng.permutation(len(data.y)))
-        for batch in order.split(training.batch):
+        for batch in torch.split(order, training.batch):
             optimiser.zero_grad()
             torch.autograd.backward(_loss(module(x[batch]), y[batch]))
             optimiser.step()
@@ -64,12 +64,10 @@ def evaluate(task: Task, state: StateLike) -> float:
     with one_thread(), torch.no_grad():
         module = loaded(task, state).eval()
         x, y = torch.from_numpy(task.held_out.x), torch.from_numpy(task.held_out.y)
-        hits = sum(
-            int((module(inputs).argmax(-1) == labels).sum())
-            for inputs, labels in zip(
-                x.split(_EVALUATION_BATCH), y.split(_EVALUATION_BATCH), strict=True
-            )
-        )
+        hits = 0
+        for start in range(0, len(y), _EVALUATION_BATCH):
+            part = slice(start, start + _EVALUATION_BATCH)
+            hits += int((module(x[part]).argmax(-1) == y[part]).sum())
     return hits / task.held_out.y.size
 
 
