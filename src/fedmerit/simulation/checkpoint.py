@@ -17,7 +17,7 @@ from fedmerit.scorers.wealth import Wealth
 from fedmerit.simulation.federation import FederationState
 from fedmerit.types import FloatArray, freeze
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             watched=np.array(list(history.wealth), dtype=np.str_),
             wealth=_table(history.wealth.values()),
             sizes=np.array(checkpoint.sizes, dtype=np.int64),
+            owners=np.array([c for c, past in state.own.items() for _ in past], dtype=np.int64),
+            own=_stacked([report for past in state.own.values() for report in past], 0),
         )
         file.flush()
         os.fsync(file.fileno())
@@ -73,6 +75,7 @@ def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
                 round=int(file["round"]),
                 history=_history(file),
                 norms=tuple(float(norm) for norm in file["norms"]),
+                own=_own(file),
             ),
             str(file["fingerprint"]),
             tuple(int(size) for size in file["sizes"]),
@@ -105,6 +108,14 @@ def _stacked(reports: list[FloatArray], size: int) -> NDArray[np.float32]:
 def _table(wealth: Iterable[Wealth]) -> NDArray[np.float64]:
     """One row per client: both wealths and the number of rounds."""
     return np.array([astuple(known) for known in wealth], dtype=np.float64).reshape(-1, 3)
+
+
+def _own(file: Mapping[str, Array]) -> dict[int, tuple[FloatArray, ...]]:
+    """Return the first reports of clients that remember them."""
+    own: dict[int, tuple[FloatArray, ...]] = {}
+    for client, report in zip(file["owners"].tolist(), file["own"], strict=True):
+        own[int(client)] = (*own.get(int(client), ()), report.astype(np.float32))
+    return own
 
 
 def _history(file: Mapping[str, Array]) -> RoundHistory:

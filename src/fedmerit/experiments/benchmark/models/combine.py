@@ -1,6 +1,6 @@
 """Servers without scores, to compare with: FedAvg as Flower computes it, and the median."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,30 +8,31 @@ from numpy.typing import NDArray
 from fedmerit.experiments.benchmark.models.task import State, StateLike
 
 
-def fedavg(model: StateLike, states: Sequence[StateLike], sizes: Sequence[int]) -> State:
+def fedavg(model: StateLike, sent: Mapping[str, StateLike], sizes: Mapping[str, int]) -> State:
     """Return the mean of the clients' states by size, to the bit that of Flower's FedAvg.
 
     Counters (arrays that are not floating-point) keep the server's value, which Flower averages.
     """
-    total = sum(sizes)
-    shares = [size / total for size in sizes]
+    total = sum(sizes.values())
     combined: State = {}
     for name, value in model.items():
         if value.dtype.kind != "f":
             combined[name] = value
             continue
-        result = np.asarray(states[0][name] * shares[0])
-        for state, share in zip(states[1:], shares[1:], strict=True):
-            result += np.asarray(state[name] * share)
-        combined[name] = result
+        parts = [np.asarray(sent[client][name] * (sizes[client] / total)) for client in sent]
+        for part in parts[1:]:
+            parts[0] += part
+        combined[name] = parts[0]
     return combined
 
 
-def coordinate_median(model: StateLike, states: Sequence[StateLike], sizes: Sequence[int]) -> State:
+def coordinate_median(
+    model: StateLike, sent: Mapping[str, StateLike], sizes: Mapping[str, int]
+) -> State:
     """Return the middle of the clients' values, parameter by parameter; sizes do not count."""
     del sizes
     return {
-        name: np.median(np.stack([state[name] for state in states]), axis=0).astype(value.dtype)
+        name: np.median([state[name] for state in sent.values()], axis=0).astype(value.dtype)
         if value.dtype.kind == "f"
         else value
         for name, value in model.items()
