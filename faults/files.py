@@ -16,7 +16,7 @@ from faults.ledger import record
 from faults.library import round_of
 from faults.nursery import command
 from fedmerit.behaviours import Assignment
-from fedmerit.cli.recording import parse_rule
+from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import Ledger
 from fedmerit.reading import read_round
 from fedmerit.simulation.idx import decode_idx, encode_idx, read_folder
@@ -205,7 +205,7 @@ def _words() -> Iterator[Fault]:
         "positive:budget=1e400": "budget",
         "positive:money=3": "cannot be built",
     }.items():
-        yield refused("input", "simulate", f"reward {text!r}", message, partial(parse_rule, text))
+        yield refused("input", "simulate", f"reward {text!r}", message, partial(parse_reward, text))
 
     def option(*options: object) -> str:
         end = command("simulate", "--dataset", "digits", *options)

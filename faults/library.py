@@ -7,7 +7,7 @@ import numpy as np
 
 import fedmerit
 from faults.base import Fault, refused, survived
-from fedmerit.detection import Watch
+from fedmerit.evidence.watch import Watch
 
 CLIENTS, PARAMETERS = 6, 400
 METHODS = ("merit", "conditional", "exact", "pca", "ca")

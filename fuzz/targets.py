@@ -15,7 +15,7 @@ import numpy as np
 
 from fedmerit.behaviours import Assignment
 from fedmerit.cli.ledger import _moment
-from fedmerit.cli.recording import parse_rule
+from fedmerit.incentive.rewards import parse_reward
 from fedmerit.errors import FedMeritError
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.ledger.reading import parse_hash
@@ -128,7 +128,7 @@ TARGETS: dict[str, Target] = {
     "page-views": _with_file("UserBehavior.csv", _clicks(read_user_behavior)),
     "ratings": _ratings,
     "behaviours": _words(Assignment.parse),
-    "reward": _words(parse_rule),
+    "reward": _words(parse_reward),
     "hash": _words(parse_hash),
     "moment": _words(_moment),
 }

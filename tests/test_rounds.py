@@ -5,7 +5,7 @@ import pytest
 
 from fedmerit.errors import FedMeritError
 from fedmerit.incentive.rewards import PositiveShare
-from fedmerit.rounds import Replies, RoundRules, layer_numbers, scoring_stream, settle_round
+from fedmerit.server.rounds import Replies, RoundRules, layer_numbers, scoring_stream, settle_round
 from fedmerit.scorers import Merit
 from fedmerit.types import Rejection
 from tests.conftest import example_round

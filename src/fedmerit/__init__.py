@@ -1,9 +1,14 @@
 """fedmerit: what each client of a federation contributed, without any test data."""
 
 from fedmerit.aggregators import AGGREGATORS, aggregate
-from fedmerit.detection import Verdict, Watch
+from fedmerit.aggregators.weighting import gated_weights, weights
 from fedmerit.errors import FedMeritError
+from fedmerit.evidence import Verdict, Watch
+from fedmerit.flags import Flag, Kind
+from fedmerit.incentive.rewards import Payments, RewardRule, reward_rule
+from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.quantisers import QUANTISERS, CpSGD, QuantileBins, UniformBins
+from fedmerit.sampling.size import required_parameters, sample_size
 from fedmerit.scorers import (
     SCORERS,
     ConditionalPCA,
@@ -11,17 +16,16 @@ from fedmerit.scorers import (
     ExactPCA,
     Merit,
     PublishedPCA,
-    RoundHistory,
     StreamedRound,
-    gated_weights,
-    required_parameters,
-    sample_size,
     score,
-    weights,
 )
+from fedmerit.server import Result, RoundHistory, RoundRules, Server, Total
 from fedmerit.types import (
     ClientRecord,
     Contributions,
+    Evidence,
+    Needs,
+    Pairs,
     Quantiser,
     Rejection,
     RoundInputs,
@@ -29,8 +33,7 @@ from fedmerit.types import (
     Scorer,
     Signals,
 )
-
-__version__ = "0.1.0"
+from fedmerit.version import __version__
 
 __all__ = [
     "AGGREGATORS",
@@ -41,19 +44,32 @@ __all__ = [
     "Contributions",
     "CorrelatedAgreement",
     "CpSGD",
+    "Evidence",
     "ExactPCA",
     "FedMeritError",
+    "Flag",
+    "Kind",
+    "Ledger",
     "Merit",
+    "Needs",
+    "Pairs",
+    "Payments",
     "PublishedPCA",
     "QuantileBins",
     "Quantiser",
     "Rejection",
+    "Result",
+    "RewardRule",
     "RoundHistory",
     "RoundInputs",
     "RoundRecord",
+    "RoundRules",
     "Scorer",
+    "Server",
     "Signals",
+    "SigningKey",
     "StreamedRound",
+    "Total",
     "UniformBins",
     "Verdict",
     "Watch",
@@ -61,6 +77,7 @@ __all__ = [
     "aggregate",
     "gated_weights",
     "required_parameters",
+    "reward_rule",
     "sample_size",
     "score",
     "weights",

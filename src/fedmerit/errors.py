@@ -5,6 +5,7 @@
     FedMeritError
     ├── InvalidInputError (ValueError)    an argument breaks a rule; nothing was changed
     │   ├── UpdatesError                  updates or signals: shape, dtype, NaN, too few clients
+    │   │   └── RoundFailedError          every reply of a round was refused for one reason
     │   ├── SettingError                  a setting is out of its range
     │   ├── WeightsError                  weights: negative, all zero, wrong length
     │   └── UnknownNameError              no such scorer, aggregator, data set ...
@@ -32,6 +33,10 @@ class InvalidInputError(FedMeritError, ValueError):
 
 class UpdatesError(InvalidInputError):
     """The updates of a round cannot be used as they are."""
+
+
+class RoundFailedError(UpdatesError):
+    """Every reply of a round was refused for the same reason: the fault is not a client's."""
 
 
 class SettingError(InvalidInputError):

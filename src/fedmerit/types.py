@@ -3,13 +3,14 @@
 Arrays inside these objects are read-only: a result that pays people does not change after the fact.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedmerit.flags import Flag, Kind
 
 FloatArray = NDArray[np.floating]
 SignalArray = NDArray[np.uint8]
@@ -81,8 +82,85 @@ class RoundInputs:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a scorer asks of whoever calls it, beside updates, public vectors and layers.
+
+    Attributes
+    ----------
+    floats : bool
+        Float updates, also where clients upload levels.
+    previous : bool
+        Each client's own previous report.
+    trust : bool
+        What each client has shown in earlier rounds: the sum of its `Contributions.work`.
+    naming : float
+        Whom evidence over earlier rounds names, at this false discovery rate; 0: nobody.
+    sample : bool
+        The scorer looks at a sample of the parameters, and checks the values it draws.
+    """
+
+    floats: bool = False
+    previous: bool = False
+    trust: bool = False
+    naming: float = 0.0
+    sample: bool = False
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Who was compared with whom, (k, k) each: row i is client i, NaN where two were not compared.
+
+    Attributes
+    ----------
+    score : (k, k) float
+        The score of client i with each peer.
+    agreement, chance : (k, k) float or None
+        The two parts of ``score = agreement - chance``: how often the pair's signals count as
+        agreeing on the same parameter, and how often they would on two different ones.
+    z : (k, k) float or None
+        ``score``, or the agreement that decides, in standard deviations of its null distribution.
+    """
+
+    score: NDArray[np.float64]
+    agreement: NDArray[np.float64] | None = None
+    chance: NDArray[np.float64] | None = None
+    z: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        for matrix in (self.score, self.agreement, self.chance, self.z):
+            if matrix is not None:
+                freeze(matrix)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What speaks for the work of each client, (k,) each.
+
+    Attributes
+    ----------
+    agreement : (k,) float
+        How far the client agrees with the cohort given public information, relative to what is
+        typical there, 0 to 1.
+    explained : (k,) float
+        Share of the report that public information explains, 0 to 1.
+    copies : (k,) int
+        How many reports are nearly this one, itself included: they share one weight and one score.
+    """
+
+    agreement: NDArray[np.float64]
+    explained: NDArray[np.float64]
+    copies: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for column in (self.agreement, self.explained, self.copies):
+            freeze(column)
+
+
+@dataclass(frozen=True)
 class Contributions:
     """What each client of a round contributed, and why we think so.
+
+    What a scorer cannot tell is None.
 
     Attributes
     ----------
@@ -90,54 +168,37 @@ class Contributions:
         Name of the scorer.
     scores : (k,) float
         One score per client: higher is more. Zero is what independent noise earns on average.
-    pairwise : (k, k) float
-        Row i: the score of client i with each peer; NaN where the two were not compared. Matrices
-        of more than 4,096 clients, or of more than 256 who met few peers, are left out (all NaN).
-    agreement, chance : (k, k) float
-        The two parts of ``pairwise = agreement - chance``: how often the pair's signals count as
-        agreeing on the same parameter, and how often they would on two different ones. NaN where
-        the scorer has no such parts.
-    z : (k, k) float
-        ``pairwise`` in standard deviations of its null distribution; NaN where unknown.
-    p_values : (k,) float
-        Probability of a score this high for a client whose report is independent of its peers.
-    flagged : (k,) bool
-        True where the client is taken not to have worked, at the scorer's stated error rate.
-    reasons : tuple of str
-        Why a client is flagged, in words; empty where it is not.
+    flags : tuple of Flag or None
+        What speaks against each report; `flagged` says whose flag accuses.
     eligible : (k,) bool
         False where there is no evidence of work, so that the client gets no weight and no pay. A
         near-copy is flagged but eligible: it shares one score with its twin.
-    epsilon : (k,) float
+    p_values : (k,) float or None
+        Probability of a score this high for a client whose report is independent of its peers.
+    epsilon : (k,) float or None
         Truthfulness certificate: no re-labelling of its own signals could have raised this
-        client's score by more. NaN where the scorer has none.
-    copies : (k,) int
-        How many reports are nearly this one, itself included: they share one weight and one score.
-    evidence : (k,) float
-        How far the client agrees with the cohort given public information, relative to what is
-        typical there, 0 to 1; 1 where the scorer does not measure it.
-    explained : (k,) float
-        Share of the report that public information explains, 0 to 1; NaN where not measured.
-    work : (k,) float
-        How far the client's private part agrees with its peers', size included; NaN where the
-        scorer does not measure it. Its sum over rounds is the trust in a client.
+        client's score by more.
+    work : (k,) float or None
+        What the round adds to the trust in each client.
+    pairs : Pairs or None
+        Left out of rounds of more than 4,096 clients, or of more than 256 who met few peers.
+    evidence : Evidence or None
     """
 
     method: str
     scores: NDArray[np.float64]
-    pairwise: NDArray[np.float64]
-    agreement: NDArray[np.float64]
-    chance: NDArray[np.float64]
-    z: NDArray[np.float64]
-    p_values: NDArray[np.float64]
-    flagged: NDArray[np.bool_]
-    reasons: tuple[str, ...]
+    flags: tuple[Flag | None, ...]
     eligible: NDArray[np.bool_]
-    epsilon: NDArray[np.float64]
-    copies: NDArray[np.int64]
-    evidence: NDArray[np.float64]
-    explained: NDArray[np.float64]
-    work: NDArray[np.float64]
+    p_values: NDArray[np.float64] | None = None
+    epsilon: NDArray[np.float64] | None = None
+    work: NDArray[np.float64] | None = None
+    pairs: Pairs | None = None
+    evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        for column in (self.scores, self.eligible, self.p_values, self.epsilon, self.work):
+            if column is not None:
+                freeze(column)
 
     @classmethod
     def of(
@@ -145,73 +206,68 @@ class Contributions:
         method: str,
         scores: NDArray[np.float64],
         *,
-        pairwise: NDArray[np.float64] | None = None,
-        agreement: NDArray[np.float64] | None = None,
-        chance: NDArray[np.float64] | None = None,
-        z: NDArray[np.float64] | None = None,
-        p_values: NDArray[np.float64] | None = None,
-        flagged: NDArray[np.bool_] | None = None,
-        reasons: tuple[str, ...] | None = None,
+        flags: Sequence[Flag | None] | None = None,
         eligible: NDArray[np.bool_] | None = None,
+        p_values: NDArray[np.float64] | None = None,
         epsilon: NDArray[np.float64] | None = None,
-        copies: NDArray[np.int64] | None = None,
-        evidence: NDArray[np.float64] | None = None,
-        explained: NDArray[np.float64] | None = None,
         work: NDArray[np.float64] | None = None,
+        pairs: Pairs | None = None,
+        evidence: Evidence | None = None,
     ) -> "Contributions":
-        """Fill what a scorer does not provide with NaN (no flag, no reason); freeze all of it."""
+        """Build a result; without flags nobody is flagged, and without `eligible` everybody is."""
         k = len(scores)
-
-        def filled(
-            array: NDArray[np.float64] | None, shape: tuple[int, ...]
-        ) -> NDArray[np.float64]:
-            # What is absent takes no memory: one NaN seen from everywhere.
-            return np.broadcast_to(np.nan, shape) if array is None else freeze(array)
-
         return cls(
-            method=method,
-            scores=filled(scores, (k,)),
-            pairwise=filled(pairwise, (k, k)),
-            agreement=filled(agreement, (k, k)),
-            chance=filled(chance, (k, k)),
-            z=filled(z, (k, k)),
-            p_values=filled(p_values, (k,)),
-            flagged=freeze(np.zeros(k, dtype=np.bool_) if flagged is None else flagged),
-            reasons=("",) * k if reasons is None else reasons,
-            eligible=freeze(np.ones(k, dtype=np.bool_) if eligible is None else eligible),
-            epsilon=filled(epsilon, (k,)),
-            copies=freeze(np.ones(k, dtype=np.int64) if copies is None else copies),
-            evidence=freeze(np.ones(k) if evidence is None else evidence),
-            explained=filled(explained, (k,)),
-            work=filled(work, (k,)),
+            method,
+            scores,
+            (None,) * k if flags is None else tuple(flags),
+            np.ones(k, dtype=np.bool_) if eligible is None else eligible,
+            p_values,
+            epsilon,
+            work,
+            pairs,
+            evidence,
         )
 
-    def reasons_for(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the reasons with the clients' names in place of their row numbers."""
+    @property
+    def pairwise(self) -> NDArray[np.float64] | None:
+        """Row i: the score of client i with each peer; NaN where the two were not compared."""
+        return None if self.pairs is None else self.pairs.score
 
-        def named(found: re.Match[str]) -> str:
-            return f"client {names[int(found[1])]}"
+    @property
+    def z(self) -> NDArray[np.float64] | None:
+        """Agreement of every pair in standard deviations of its null distribution."""
+        return None if self.pairs is None else self.pairs.z
 
-        return tuple(re.sub(r"\bclient (\d+)$", named, reason) for reason in self.reasons)
+    @property
+    def flagged(self) -> NDArray[np.bool_]:
+        """Who is taken not to have done its own work, at the scorer's stated error rate, (k,)."""
+        return np.array([flag is not None and flag.accuses for flag in self.flags], dtype=np.bool_)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The flags in words; empty where there is none."""
+        return tuple("" if flag is None else flag.words for flag in self.flags)
 
     def explain(self, client: int) -> str:
         """Say in one or two sentences where the score of `client` comes from."""
-        row = self.pairwise[client]
-        peers = np.flatnonzero(~np.isnan(row))
         text = f"client {client}: score {self.scores[client]:z.4f}"
-        if peers.size:
+        if self.pairs is not None:
+            row = self.pairs.score[client]
+            peers = np.flatnonzero(~np.isnan(row))
             best, worst = peers[np.argmax(row[peers])], peers[np.argmin(row[peers])]
             text += (
                 f" over {peers.size} peers (best {row[best]:z.4f} with client {best}, "
                 f"worst {row[worst]:z.4f} with client {worst})"
             )
-            if not np.isnan(self.agreement[client, peers]).any():
+            if self.pairs.agreement is not None and self.pairs.chance is not None:
                 text += (
-                    f". Signals agree on {self.agreement[client, peers].mean():.1%} of the "
-                    f"parameters, where chance would give {self.chance[client, peers].mean():.1%}"
+                    f". Signals agree on {self.pairs.agreement[client, peers].mean():.1%} of the "
+                    f"parameters, where chance would give "
+                    f"{self.pairs.chance[client, peers].mean():.1%}"
                 )
-        if self.flagged[client]:
-            text += f". Flagged: {self.reasons[client]}"
+        flag = self.flags[client]
+        if flag is not None:
+            text += f". {'Flagged' if flag.accuses else 'Note'}: {flag.words}"
         return text
 
 
@@ -219,8 +275,23 @@ class Contributions:
 class ClientRecord:
     """One client in one round, as it goes into records, ledgers and reports.
 
-    `reward` is in the smallest unit of money. `behaviour` is what the client really did: known in a
-    simulation only, never to a scorer.
+    Attributes
+    ----------
+    client : str
+        The client's identity.
+    score, weight : float
+        NaN where there was none.
+    p_value, epsilon : float or None
+    flag : Flag or None
+        What speaks against the report, or why it has no weight or no pay.
+    reward : int or None
+        In the smallest unit of money.
+    num_examples : int or None
+        The data size that the client claimed.
+    behaviour : str or None
+        What the client really did: known in a simulation only, never to a scorer.
+    label : str or None
+        How the client calls itself: for people, never its identity.
     """
 
     client: str
@@ -228,19 +299,30 @@ class ClientRecord:
     weight: float
     p_value: float | None = None
     epsilon: float | None = None
-    flagged: bool = False
-    reason: str = ""
+    flag: Flag | None = None
     reward: int | None = None
     num_examples: int | None = None
     behaviour: str | None = None
+    label: str | None = None
+
+    @property
+    def flagged(self) -> bool:
+        """Whether the client is taken not to have done its own work."""
+        return self.flag is not None and self.flag.accuses
+
+    @property
+    def reason(self) -> str:
+        """The flag in words; empty where there is none."""
+        return "" if self.flag is None else self.flag.words
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """A reply that was not used, and the reason."""
+    """A reply that was not used, and the reason in words."""
 
     client: str
     reason: str
+    kind: Kind = Kind.REFUSED
 
 
 @dataclass(frozen=True)
@@ -276,8 +358,18 @@ class Quantiser(Protocol):
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Scores the clients of one round."""
+    """Scores the clients of one round.
+
+    A scorer that asks for more than updates, public vectors and layers has an attribute `needs`, a
+    `Needs`; one that wraps another hands on the other's.
+    """
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs."""
         ...
+
+
+def needs_of(scorer: Scorer | None) -> Needs:
+    """Return what `scorer` asks for; nothing more than a round where it does not say."""
+    found = getattr(scorer, "needs", Needs())
+    return found if isinstance(found, Needs) else Needs()

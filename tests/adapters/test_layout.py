@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.adapters.layout import Layout
+from fedmerit.server.layout import Layout
 from fedmerit.errors import UpdatesError
 
 MODEL = {

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
-from fedmerit.cli.recording import parse_rule
+from fedmerit.incentive.rewards import parse_reward
 from fedmerit.errors import LedgerError, SettingError, UnknownNameError
 from fedmerit.incentive.rewards import PositiveShare, SoftmaxShare
 from fedmerit.ledger import Ledger
@@ -136,17 +136,17 @@ def test_options_that_make_no_sense_say_why(tmp_path: Path) -> None:
 
 
 def test_reward_rules_are_read_from_text() -> None:
-    assert parse_rule("positive:budget=10000, minimum=100") == PositiveShare(
+    assert parse_reward("positive:budget=10000, minimum=100") == PositiveShare(
         budget=10_000, minimum=100
     )
-    assert parse_rule("softmax:budget=5,alpha=2.5,positive-only=false,excluded-pay=1") == (
+    assert parse_reward("softmax:budget=5,alpha=2.5,positive-only=false,excluded-pay=1") == (
         SoftmaxShare(budget=5, alpha=2.5, positive_only=False, excluded_pay=1)
     )
     with pytest.raises(UnknownNameError, match="did you mean 'positive'"):
-        parse_rule("positiv:budget=1")
+        parse_reward("positiv:budget=1")
     with pytest.raises(SettingError, match="must read name=value, got 'budget'"):
-        parse_rule("positive:budget")
+        parse_reward("positive:budget")
     with pytest.raises(SettingError, match="budget of a reward must be a number, got 'lots'"):
-        parse_rule("positive:budget=lots")
+        parse_reward("positive:budget=lots")
     with pytest.raises(SettingError, match="cannot be built"):
-        parse_rule("positive")
+        parse_reward("positive")

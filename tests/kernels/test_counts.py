@@ -15,7 +15,7 @@ from fedmerit.kernels.agreement import (
 )
 from fedmerit.kernels.counts import TILE
 from fedmerit.kernels.published import sample_agreement
-from fedmerit.scorers.pairs import joint_counts
+from fedmerit.comparison.pairs import joint_counts
 from fedmerit.scorers.published import pack_bits
 from fedmerit.types import Signals
 from tests import naive

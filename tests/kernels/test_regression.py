@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
-from fedmerit.scorers.private import inner_products
-from fedmerit.scorers.products import gram
+from fedmerit.comparison.private import inner_products
+from fedmerit.comparison.products import gram
 from fedmerit.types import RoundInputs
 
 pytestmark = pytest.mark.kernel

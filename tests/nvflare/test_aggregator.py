@@ -23,7 +23,7 @@ from fedmerit.errors import UpdatesError
 from fedmerit.ledger import Ledger
 from fedmerit.nvflare import MeritAggregator
 from fedmerit.rng import stream
-from fedmerit.rounds import Replies, RoundRules, layer_numbers, scoring_stream, settle_round
+from fedmerit.server.rounds import Replies, RoundRules, layer_numbers, scoring_stream, settle_round
 
 SEED, CLIENTS, ROUNDS = 5, 6, 3
 NAMES = [f"site-{number}" for number in range(1, CLIENTS + 1)]

@@ -2,7 +2,7 @@ import tracemalloc
 
 import numpy as np
 
-from fedmerit.scorers.cohort import (
+from fedmerit.evidence.cohort import (
     breadth_of,
     cohort_of,
     compared_groups,

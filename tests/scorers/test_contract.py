@@ -6,7 +6,7 @@ import pytest
 import fedmerit
 from fedmerit import SCORERS, QuantileBins, Signals
 from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
-from fedmerit.scorers.pairs import choose_peers
+from fedmerit.comparison.pairs import choose_peers
 from tests.conftest import example_round
 
 pytestmark = pytest.mark.kernel

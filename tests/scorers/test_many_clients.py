@@ -5,9 +5,9 @@ import pytest
 
 import fedmerit
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError
-from fedmerit.scorers.agreement import PairScores
-from fedmerit.scorers.pairs import plan_comparisons
-from fedmerit.scorers.panels import draw_panels
+from fedmerit.comparison.agreement import PairScores
+from fedmerit.comparison.pairs import plan_comparisons
+from fedmerit.comparison.panels import draw_panels
 from fedmerit.types import Contributions
 from tests.conftest import JIT_OFF
 from tests.rounds import public_round

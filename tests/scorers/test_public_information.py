@@ -8,9 +8,9 @@ import pytest
 
 import fedmerit
 from fedmerit.scorers import ConditionalPCA, Merit, gated_weights
-from fedmerit.scorers.evidence import agreeing_z, discoveries, upper_tail
+from fedmerit.evidence.decisions import agreeing_z, discoveries, upper_tail
 from fedmerit.scorers.merit import orientation_of
-from fedmerit.scorers.strata import assign_strata, lay_out
+from fedmerit.sampling.strata import assign_strata, lay_out
 from fedmerit.validation import check_round
 from tests.conftest import JIT_OFF
 from tests.rounds import public_round

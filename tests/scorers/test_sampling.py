@@ -3,7 +3,7 @@ import pytest
 
 import fedmerit
 from fedmerit.errors import SettingError
-from fedmerit.scorers.sampling import sample_parameters
+from fedmerit.sampling.draw import sample_parameters
 from fedmerit.validation import check_round
 from tests.rounds import public_round
 

@@ -169,7 +169,7 @@ def test_damaged_runs_are_refused(federation, tmp_path):
         run(federation, folder=tmp_path, resume=True)
     with np.load(whole_of(path, content)) as file:
         np.savez(path, **{**file, "version": np.int64(99)})
-    with pytest.raises(CheckpointError, match="must have version 4, got 99"):
+    with pytest.raises(CheckpointError, match="must have version 3, got 99"):
         run(federation, folder=tmp_path, resume=True)
 
 

@@ -4,29 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedmerit import __version__
 from fedmerit.errors import SettingError
-from fedmerit.incentive.rewards import RewardRule, reward_rule
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from fedmerit.simulation.federation import Federation
-
-
-def parse_rule(text: str) -> RewardRule:
-    """Read a reward rule, as ``positive:budget=10000,minimum=100``."""
-    name, _, listed = text.partition(":")
-    settings: dict[str, Any] = {}
-    for part in filter(None, listed.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise SettingError(f"a setting of a reward must read name=value, got {part.strip()!r}")
-        settings[key.strip().replace("-", "_")] = _value(key.strip(), value.strip())
-    return reward_rule(name.strip(), **settings)
 
 
 def recorder(
@@ -36,7 +23,7 @@ def recorder(
     if ledger is None:
         if sign is not None:
             raise SettingError("--sign needs a ledger to sign, --ledger, got none")
-        if federation.config.reward is not None:
+        if federation.config.rules.reward is not None:
             raise SettingError("--reward needs a ledger to record it in, --ledger, got none")
         return nullcontext()
     return _opened(federation, ledger, sign, resume=resume)
@@ -62,16 +49,3 @@ def _opened(
             fingerprint=federation.fingerprint,
             resume=resume,
         )
-
-
-def _value(name: str, text: str) -> int | float | bool:
-    if text.lower() in {"true", "false"}:
-        return text.lower() == "true"
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(f"{name} of a reward must be a number, got {text!r}") from None

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from fedmerit.aggregators.weighting import ALPHA, gated_weights
 from fedmerit.cli.options import Alpha, Json, Method, Quantiser
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import DataError
@@ -18,7 +19,7 @@ from fedmerit.ledger.export import harmless, plain
 from fedmerit.reading import DEFAULT_LIMIT, RoundFile, read_round
 from fedmerit.reading.budget import GIGABYTE
 from fedmerit.rng import stream
-from fedmerit.scorers import gated_weights, make_scorer
+from fedmerit.scorers import make_scorer
 from fedmerit.types import Contributions, FloatArray, RoundInputs
 from fedmerit.validation import check_round
 
@@ -60,7 +61,7 @@ def score(
     method: Method = "merit",
     quantiser: Quantiser = None,
     levels: Annotated[int | None, typer.Option(help="Quantisation levels of the scorer.")] = None,
-    alpha: Alpha = 10.0,
+    alpha: Alpha = ALPHA,
     resamples: Annotated[
         int, typer.Option(help="Random halves of the parameters for intervals; 0 for none.", min=0)
     ] = DEFAULT_RESAMPLES,
@@ -129,7 +130,7 @@ def _rows(
     clients: tuple[str, ...], result: Contributions, widths: FloatArray, alpha: float
 ) -> list[Row]:
     weights = gated_weights(result, alpha)
-    reasons = result.reasons_for(clients)
+    flags = [None if flag is None else flag.with_names(clients) for flag in result.flags]
     return [
         Row(
             client=client,
@@ -137,9 +138,9 @@ def _rows(
             low=float(result.scores[i] - widths[i]),
             high=float(result.scores[i] + widths[i]),
             weight=float(weights[i]),
-            p_value=float(result.p_values[i]),
+            p_value=np.nan if result.p_values is None else float(result.p_values[i]),
             flagged=bool(result.flagged[i]),
-            reason=reasons[i],
+            reason=flag.words if (flag := flags[i]) else "",
         )
         for i, client in enumerate(clients)
     ]

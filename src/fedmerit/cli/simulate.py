@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedmerit.aggregators import AGGREGATORS, NORM_BOUND
+from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
 from fedmerit.cli.options import Alpha, Json, Quantiser, Seed, completed_from, listed
 from fedmerit.cli.output import console, print_json, print_table, progress
-from fedmerit.cli.recording import parse_rule, recorder
+from fedmerit.cli.recording import recorder
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.incentive.rewards import RULES
+from fedmerit.incentive.rewards import RULES, parse_reward
 from fedmerit.ledger import RunRecorder
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
+from fedmerit.server import RoundRules
 from fedmerit.tracking import MLflowTracker, TensorBoardTracker
 from fedmerit.types import RoundRecord
 
@@ -79,7 +81,7 @@ def simulate(
     weighting: Annotated[
         str, typer.Option(help="gated, score (Fed-PCA), size (FedAvg) or uniform.")
     ] = "gated",
-    alpha: Alpha = 10.0,
+    alpha: Alpha = ALPHA,
     rule: Annotated[
         str,
         typer.Option(
@@ -140,12 +142,14 @@ def simulate(
         training=LocalTraining(epochs, batch_size, optimiser, learning_rate, momentum, decay),
         behaviours=Assignment.parse(behaviours),
         upload=_upload(upload, levels, clip),
-        scorer=scorer,
-        weighting=weighting,
-        alpha=alpha,
-        rule=rule,
-        norm_bound=norm_bound or None,
-        reward=None if reward is None else parse_rule(reward),
+        rules=RoundRules(
+            scorer=scorer,
+            weighting=weighting,
+            alpha=alpha,
+            rule=rule,
+            norm_bound=norm_bound or None,
+            reward=None if reward is None else parse_reward(reward),
+        ),
     )
     if resume and out is None:
         raise SettingError("--resume needs the folder of the run, --out, got none")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedmerit.errors import MissingExtraError
 from fedmerit.experiments.clicks import BASE, DIN_LEVELS
 from fedmerit.experiments.runner import fitted
-from fedmerit.experiments.spec import Experiment, Line, Point
+from fedmerit.experiments.spec import Experiment, Line, Point, plain_rules
 from fedmerit.quantisers import DEFAULT_LEVELS, QuantileBins
 from fedmerit.rng import stream
 from fedmerit.scorers import ExactPCA
@@ -81,7 +81,7 @@ def check_assumptions(
 
 def _config(data: Dataset | ClickLog, seed: int) -> FederationConfig:
     base = BASE if isinstance(data, ClickLog) else FederationConfig()
-    whole = Experiment("", "", "", (Point(0, ""),), (Line("", "", "size"),), base=base)
+    whole = Experiment("", "", "", (Point(0, ""),), (Line("", "", plain_rules("size")),), base=base)
     return replace(
         fitted(whole, data).base,
         seed=seed,

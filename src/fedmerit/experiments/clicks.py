@@ -6,9 +6,12 @@ Learning rate and momentum were chosen on validation events of KuaiRand; the pap
 told of in docs/results/din.md.
 """
 
-from fedmerit.experiments.spec import Experiment, Line, Point
+from dataclasses import replace
+
+from fedmerit.experiments.spec import Experiment, Line, Point, plain_rules
 from fedmerit.quantisers import CpSGD
 from fedmerit.scorers import ConditionalPCA, ExactPCA, PublishedPCA
+from fedmerit.server import RoundRules
 from fedmerit.simulation.config import DinChoice, FederationConfig
 from fedmerit.simulation.training import LocalTraining
 
@@ -21,28 +24,32 @@ BASE = FederationConfig(
     rounds=100,
     model=DinChoice(),
     training=LocalTraining(1, 2, "sgd", RATE, 0.5, 0.999),
-    scorer=None,
-    weighting="size",
-    norm_bound=None,
+    rules=plain_rules("size"),
 )
 # h = 256 and Xmax = 0.1 times the learning rate, on all parameters; the rate is the first round's.
 _PAPERS = PublishedPCA(quantiser=CpSGD(levels=DIN_LEVELS, clip=0.1 * RATE), peers=5, bonus=1000)
 
-FEDAVG = Line("fedavg", "FedAvg, rows by touch", "size", touched=True)
-PLAIN = Line("fedavg-plain", "FedAvg, plain", "size")
-MEAN = Line("mean", "unweighted mean, rows by touch", "uniform", touched=True)
-PUBLISHED = Line(
-    "fed-pca-published", "Fed-PCA, as published", "score", _PAPERS, _ALPHA, scored="all"
-)
+_FED_PCA = plain_rules("score", _PAPERS, alpha=_ALPHA)
+
+FEDAVG = Line("fedavg", "FedAvg, rows by touch", plain_rules("size"), touched=True)
+PLAIN = Line("fedavg-plain", "FedAvg, plain", plain_rules("size"))
+MEAN = Line("mean", "unweighted mean, rows by touch", plain_rules("uniform"), touched=True)
+PUBLISHED = Line("fed-pca-published", "Fed-PCA, as published", _FED_PCA, scored="all")
 EXACT = Line(
-    "fed-pca-exact", "Fed-PCA, exact, dense layers", "score", ExactPCA(), _ALPHA, touched=True
+    "fed-pca-exact",
+    "Fed-PCA, exact, dense layers",
+    plain_rules("score", ExactPCA(), alpha=_ALPHA),
+    touched=True,
 )
-MED = Line("med", "Med", "uniform", rule="median")
-MED_PCA = Line("med-pca", "Med-PCA", "score", _PAPERS, _ALPHA, rule="median", scored="all")
+MED = Line("med", "Med", replace(plain_rules("uniform"), rule="median"))
+MED_PCA = Line("med-pca", "Med-PCA", replace(_FED_PCA, rule="median"), scored="all")
 # Evidence of work in the dense layers; docs/decisions/0008 says why not merit, 0010 why these.
 EVIDENCE = ConditionalPCA(explained=0.9, mixed=True)
 DEFAULT = Line(
-    "fedmerit", "fedmerit, default for DIN", "gated", EVIDENCE, norm_bound=3.0, touched=True
+    "fedmerit",
+    "fedmerit, default for DIN",
+    RoundRules(EVIDENCE, "gated", norm_bound=3.0),
+    touched=True,
 )
 
 _SEEDS = (0, 1)

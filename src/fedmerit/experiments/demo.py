@@ -71,10 +71,7 @@ def run_demo(seed: int, on_round: Callable[[Line, RoundRecord], None]) -> Demo:
         config = replace(
             CONFIG,
             seed=seed,
-            scorer=line.scorer,
-            weighting=line.weighting,
-            norm_bound=line.norm_bound,
-            reward=None if line.scorer is None else REWARD,
+            rules=replace(line.rules, reward=None if line.rules.scorer is None else REWARD),
         )
 
         def keep(record: RoundRecord, line: Line = line, kept: list[RoundRecord] = kept) -> None:

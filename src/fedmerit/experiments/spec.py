@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
-from fedmerit.aggregators import NORM_BOUND
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.quantisers import CpSGD
-from fedmerit.scorers import Merit, PublishedPCA
+from fedmerit.scorers import PublishedPCA
+from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.types import Scorer
 from fedmerit.validation import check_count
@@ -18,11 +18,7 @@ class Line:
 
     name: str
     label: str
-    weighting: str
-    scorer: Scorer | None = None
-    alpha: float = 10.0
-    norm_bound: float | None = None
-    rule: str = "mean"
+    rules: RoundRules
     touched: bool = False
     scored: str = "dense"
 
@@ -80,11 +76,7 @@ class Experiment:
             self.base,
             seed=seed,
             behaviours=Assignment.parse(point.behaviours),
-            scorer=line.scorer,
-            weighting=line.weighting,
-            alpha=line.alpha,
-            norm_bound=line.norm_bound,
-            rule=line.rule,
+            rules=line.rules,
             touched=line.touched,
             scored=line.scored,
             extra=Assignment.parse(point.extra),
@@ -103,15 +95,19 @@ class Experiment:
         )
 
 
-FEDAVG = Line("fedavg", "FedAvg", "size")
+def plain_rules(weighting: str, scorer: Scorer | None = None, **settings: float) -> RoundRules:
+    """Return rules without a norm bound, as published."""
+    return RoundRules(scorer, weighting, norm_bound=None, **settings)
+
+
+FEDAVG = Line("fedavg", "FedAvg", plain_rules("size"))
 # The paper's settings read literally: its quantiser is far coarser than MNIST updates are wide.
 PUBLISHED = Line(
     "fed-pca-published",
     "Fed-PCA, as published",
-    "score",
-    PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000),
+    plain_rules("score", PublishedPCA(quantiser=CpSGD(levels=8, clip=0.1), peers=5, bonus=1000)),
 )
-DEFAULT = Line("fedmerit", "fedmerit, default", "gated", Merit(), norm_bound=NORM_BOUND)
+DEFAULT = Line("fedmerit", "fedmerit, default", RoundRules())
 LINES = (FEDAVG, PUBLISHED, DEFAULT)
 
 

@@ -8,7 +8,7 @@ from flwr.app import Array, ArrayRecord
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from fedmerit.adapters.layout import Layout, cut_text
+from fedmerit.server.layout import Layout, cut_text
 from fedmerit.errors import UpdatesError
 from fedmerit.types import FloatArray
 

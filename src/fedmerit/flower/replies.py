@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from flwr.app import Message, Metadata, RecordDict
 
-from fedmerit.adapters.layout import Layout
-from fedmerit.adapters.replies import check_size, clean
+from fedmerit.server.layout import Layout
+from fedmerit.server.replies import check_size, clean
 from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.flower.arrays import read_update
-from fedmerit.rounds import Replies
+from fedmerit.server.rounds import Replies
 from fedmerit.types import FloatArray, Rejection
 
 NAME_KEY = "client-name"

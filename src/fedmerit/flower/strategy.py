@@ -12,10 +12,10 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 
-from fedmerit.adapters.layout import Layout
+from fedmerit.server.layout import Layout
 from fedmerit.adapters.recording import Record, recording
 from fedmerit.adapters.settling import settle_or_skip
-from fedmerit.adapters.summary import RunSummary, round_metrics
+from fedmerit.server.summary import RunSummary, round_metrics
 from fedmerit.aggregators import NORM_BOUND
 from fedmerit.flower.arrays import named
 from fedmerit.flower.metrics import combine, readable, scalars
@@ -23,9 +23,9 @@ from fedmerit.flower.replies import Asked, read_replies
 from fedmerit.incentive.rewards import RewardRule
 from fedmerit.ledger import SigningKey
 from fedmerit.quantisers import CpSGD
-from fedmerit.rounds import RoundRules, scoring_stream
+from fedmerit.server.rounds import RoundRules, scoring_stream
 from fedmerit.scorers import Merit, PublishedPCA
-from fedmerit.scorers.history import OLDER_UPDATES, REMEMBERED_CLIENTS
+from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.types import RoundRecord, Scorer, freeze
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
@@ -251,7 +251,7 @@ class FedMerit(_Settled):
     scorer : Scorer, optional
         By default `Merit`.
     weighting, alpha, rule, norm_bound, reward
-        As in `fedmerit.rounds.RoundRules`.
+        As in `fedmerit.server.rounds.RoundRules`.
     """
 
     def __init__(

@@ -10,12 +10,13 @@ Every rule says in its settings what an excluded client (flagged, or its reply r
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import InvalidInputError, SettingError, UnknownNameError
 from fedmerit.incentive.money import (
     Share,
@@ -245,7 +246,7 @@ class SoftmaxShare(Pot):
 
     name: ClassVar[str] = "softmax"
 
-    alpha: float = 10.0
+    alpha: float = ALPHA
     positive_only: bool = True
 
     def __post_init__(self) -> None:
@@ -323,7 +324,48 @@ def reward_rule(name: str, **settings: float) -> RewardRule:
     try:
         return RULES[name](**settings)  # type: ignore[arg-type]
     except TypeError as error:
-        raise SettingError(f"rule {name!r} cannot be built: {error}") from None
+        wanted = ", ".join(_required(RULES[name])) or "none"
+        raise SettingError(
+            f"reward rule {name!r} cannot be built: {_complaint(error)}; settings it must have: "
+            f"{wanted} (as '{name}:budget=10000')"
+        ) from None
+
+
+def _required(rule: type[RewardRule]) -> list[str]:
+    return [f.name for f in fields(rule) if f.default is MISSING and f.default_factory is MISSING]
+
+
+def _complaint(error: TypeError) -> str:
+    return str(error).partition("() ")[2] or str(error)
+
+
+def parse_reward(text: str) -> RewardRule:
+    """Read a reward rule with its settings.
+
+    Examples
+    --------
+    >>> parse_reward("positive:budget=10000,minimum=100")
+    PositiveShare(excluded_pay=0, floor=0, cap=None, minimum=100, budget=10000)
+    """
+    name, _, listed = text.partition(":")
+    settings: dict[str, Any] = {}
+    for part in filter(None, listed.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise SettingError(f"a setting of a reward must read name=value, got {part.strip()!r}")
+        settings[key.strip().replace("-", "_")] = _value(key.strip(), value.strip())
+    return reward_rule(name.strip(), **settings)
+
+
+def _value(name: str, text: str) -> int | float | bool:
+    if text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise SettingError(f"{name} of a reward must be a number, got {text!r}")
 
 
 def _check_round(

@@ -70,3 +70,13 @@ class RunRecorder:
             self._started = True
         self._ledger.append(record)
         self._rounds = max(self._rounds, record.round)
+
+    def catch_up(self, record: RoundRecord) -> None:
+        """Write the newest round of a saved state, should the ledger have missed it."""
+        if record.round < self._rounds:
+            raise LedgerError(
+                f"{self._ledger.path} must not be ahead of the state that continues it: the state "
+                f"ends with round {record.round}, the ledger with round {self._rounds}"
+            )
+        if record.round > self._rounds:
+            self(record)

@@ -16,19 +16,19 @@ from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.app_event_type import AppEventType
 
-from fedmerit.adapters.layout import Layout
+from fedmerit.server.layout import Layout
 from fedmerit.adapters.recording import Record, recording
-from fedmerit.adapters.replies import clean
+from fedmerit.server.replies import clean
 from fedmerit.adapters.settling import settle_or_skip
-from fedmerit.adapters.summary import RunSummary, round_metrics
+from fedmerit.server.summary import RunSummary, round_metrics
 from fedmerit.aggregators import NORM_BOUND
 from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.incentive.rewards import RewardRule
 from fedmerit.ledger import SigningKey
 from fedmerit.nvflare.contribution import answers, read_contribution, sender
-from fedmerit.rounds import Replies, RoundRules, scoring_stream
+from fedmerit.server.rounds import Replies, RoundRules, scoring_stream
 from fedmerit.scorers import Merit
-from fedmerit.scorers.history import OLDER_UPDATES, REMEMBERED_CLIENTS
+from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.types import FloatArray, Rejection, RoundRecord, Scorer, freeze
 
 META_KEY = "fedmerit"
@@ -47,7 +47,7 @@ class MeritAggregator(Aggregator):
     scorer : Scorer, optional
         By default `Merit`.
     weighting, alpha, rule, norm_bound, reward
-        As in `fedmerit.rounds.RoundRules`. A data size is what FLARE knows of it: the number of
+        As in `fedmerit.server.rounds.RoundRules`. A data size is what FLARE knows of it: the number of
         steps in the round.
     ledger : path, optional
         Ledger in which every round is recorded; new or continued.

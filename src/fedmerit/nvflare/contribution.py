@@ -10,8 +10,8 @@ from nvflare.apis.fl_constant import ReturnCode, ServerCommandKey
 from nvflare.apis.shareable import Shareable
 from nvflare.app_common.app_constant import AppConstants
 
-from fedmerit.adapters.layout import Layout, cut_text
-from fedmerit.adapters.replies import check_size, clean
+from fedmerit.server.layout import Layout, cut_text
+from fedmerit.server.replies import check_size, clean
 from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.types import FloatArray
 

@@ -52,7 +52,7 @@ def _read_npy(path: Path, budget: Budget) -> dict[str, Array]:
         return {UNNAMED: _read_array(file, path.stat().st_size, path, budget)}
 
 
-def _read_npz(path: Path, budget: Budget) -> dict[str, Array]:
+def read_npz(path: Path, budget: Budget) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(path) as archive:
@@ -151,7 +151,7 @@ def _read_torch(path: Path, budget: Budget) -> dict[str, Array]:
 
 
 READERS: dict[str, Callable[[Path, Budget], dict[str, Array]]] = {
-    ".npz": _read_npz,
+    ".npz": read_npz,
     ".npy": _read_npy,
     ".safetensors": _read_safetensors,
     ".pt": _read_torch,

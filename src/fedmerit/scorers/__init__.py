@@ -10,11 +10,9 @@ from fedmerit.scorers.baselines import (
 from fedmerit.scorers.ca import CorrelatedAgreement
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.exact import ExactPCA
-from fedmerit.scorers.history import RoundHistory
 from fedmerit.scorers.merit import Merit
 from fedmerit.scorers.published import PublishedPCA
 from fedmerit.scorers.registry import SCORERS, make_scorer, score
-from fedmerit.scorers.sample_size import required_parameters, sample_size
 from fedmerit.scorers.shapley import (
     exact_shapley,
     gtg_shapley,
@@ -23,7 +21,6 @@ from fedmerit.scorers.shapley import (
     truncated_shapley,
 )
 from fedmerit.scorers.streaming import StreamedRound
-from fedmerit.scorers.weighting import gated_weights, weights
 
 __all__ = [
     "SCORERS",
@@ -36,18 +33,13 @@ __all__ = [
     "Merit",
     "PublishedPCA",
     "Reputation",
-    "RoundHistory",
     "StreamedRound",
     "UpdateNorm",
     "exact_shapley",
-    "gated_weights",
     "gtg_shapley",
     "individual",
     "leave_one_out",
     "make_scorer",
-    "required_parameters",
-    "sample_size",
     "score",
     "truncated_shapley",
-    "weights",
 ]

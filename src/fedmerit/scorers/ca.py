@@ -6,9 +6,9 @@ import numpy as np
 
 from fedmerit.kernels.agreement import positive_delta
 from fedmerit.quantisers import QuantileBins, to_signals
-from fedmerit.scorers.pairs import check_enough_parameters, joint_counts
+from fedmerit.comparison.pairs import check_enough_parameters, joint_counts
 from fedmerit.scorers.published import check_bonus
-from fedmerit.types import Contributions, Quantiser, RoundInputs
+from fedmerit.types import Contributions, Pairs, Quantiser, RoundInputs
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,5 @@ class CorrelatedAgreement:
         return Contributions.of(
             "ca",
             reward.mean(axis=1) - charge.mean(axis=1),
-            pairwise=(rewards - charges) / draws,
-            agreement=rewards / draws,
-            chance=charges / draws,
+            pairs=Pairs((rewards - charges) / draws, rewards / draws, charges / draws),
         )

@@ -11,32 +11,37 @@ of private work, and says little about how much that work was worth.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.kernels.residual import POSITIVE, residual_signs
-from fedmerit.scorers.agreement import score_groups
-from fedmerit.scorers.cohort import cohort_of
-from fedmerit.scorers.evidence import agreeing_z, discoveries
-from fedmerit.scorers.pairs import (
+from fedmerit.comparison.agreement import score_groups
+from fedmerit.evidence.cohort import cohort_of
+from fedmerit.evidence.decisions import agreeing_z, discoveries
+from fedmerit.evidence.limits import LIMITS
+from fedmerit.flags import Flag, Kind
+from fedmerit.comparison.pairs import (
     check_enough_parameters,
     halves_of_strata,
     plan_comparisons,
 )
-from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample, take
-from fedmerit.scorers.strata import DEFAULT_STRATA, choose_strata, lay_out
-from fedmerit.types import Contributions, FloatArray, RoundInputs, Signals
+from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample, take
+from fedmerit.sampling.strata import DEFAULT_STRATA, choose_strata, lay_out
+from fedmerit.types import (
+    Contributions,
+    Evidence,
+    FloatArray,
+    Needs,
+    RoundInputs,
+    Signals,
+)
 from fedmerit.validation import check_count, check_finite, check_number
 
-# How the reason begins of a report that is flagged for that.
-EXPLAINED = "explained by public information"
-# A residual of so many float32 roundings of the numbers behind it, or fewer, is a tie.
-_PRECISION = 16 * float(np.finfo(np.float32).eps)
+_PRECISION = LIMITS.precision_roundings * float(np.finfo(np.float32).eps)
 # So many clients' reports are held as floats, and fitted together, at a time.
 TOGETHER = 16
-# A client is flagged for lack of agreement only if a typical accepted one has so many times its z.
-_MARGIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class ConditionalPCA:
         client. In addition to `fdr`, some client without private work then joins the cohort in at
         most one round of a hundred.
     """
+
+    needs: ClassVar[Needs] = Needs(sample=True)
 
     peers: int | None = None
     strata: int = DEFAULT_STRATA
@@ -126,21 +133,16 @@ class ConditionalPCA:
         accepted = discoveries(p_values, self.fdr) & ~known
         if self.mixed:
             accepted |= cohort.members
-        flagged, reasons = _flags(reached, accepted, known, explained)
+        flags = _flags(reached, accepted, known, explained)
         return Contributions.of(
             "conditional",
             pairs.mean(pairs.score),
-            pairwise=pairs.matrix(pairs.score),
-            agreement=pairs.matrix(pairs.agreement),
-            chance=pairs.matrix(pairs.chance),
-            z=pairs.matrix(pairs.z),
+            flags=flags,
+            eligible=np.array([flag is None for flag in flags]),
             p_values=p_values,
-            flagged=flagged,
-            reasons=reasons,
-            eligible=~flagged,
-            evidence=cohort.evidence,
             epsilon=pairs.mean(pairs.certificate),
-            explained=explained,
+            pairs=pairs.matrices(),
+            evidence=Evidence(cohort.evidence, explained, np.ones(pairs.clients, dtype=np.int64)),
         )
 
 
@@ -149,20 +151,20 @@ def _flags(
     accepted: NDArray[np.bool_],
     known: NDArray[np.bool_],
     explained: NDArray[np.float64],
-) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+) -> tuple[Flag | None, ...]:
     """Return who is flagged and why: public information explains a report, or nobody agrees."""
     # No agreement is evidence only while the cohort agrees.
     alone = np.zeros_like(accepted)
     if accepted.any():
         typical = np.median(reached[accepted])
-        alone = ~accepted & (typical >= _MARGIN * np.maximum(reached, 1.0))
+        alone = ~accepted & (typical >= LIMITS.margin * np.maximum(reached, 1.0))
 
-    def reason(client: int) -> str:
+    def flag(client: int) -> Flag | None:
         if known[client]:
-            return f"{EXPLAINED} ({explained[client]:.0%})"
-        return "independent of every peer" if alone[client] else ""
+            return Flag(Kind.EXPLAINED, f"{explained[client]:.0%}")
+        return Flag(Kind.INDEPENDENT) if alone[client] else None
 
-    return known | alone, tuple(reason(client) for client in range(len(accepted)))
+    return tuple(flag(client) for client in range(len(accepted)))
 
 
 def _blocks(clients: int) -> Iterator[slice]:

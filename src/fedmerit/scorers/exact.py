@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedmerit.quantisers import QuantileBins, to_signals
-from fedmerit.scorers.agreement import score_groups
-from fedmerit.scorers.pairs import (
+from fedmerit.comparison.agreement import score_groups
+from fedmerit.comparison.pairs import (
     check_enough_parameters,
     halves_of_strata,
     plan_comparisons,
@@ -48,9 +48,6 @@ class ExactPCA:
         return Contributions.of(
             "exact",
             pairs.mean(pairs.score),
-            pairwise=pairs.matrix(pairs.score),
-            agreement=pairs.matrix(pairs.agreement),
-            chance=pairs.matrix(pairs.chance),
-            z=pairs.matrix(pairs.z),
             epsilon=pairs.mean(pairs.certificate),
+            pairs=pairs.matrices(),
         )

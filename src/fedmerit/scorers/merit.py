@@ -7,7 +7,7 @@ quality    does its whole update point where the clients with work point? signed
 =========  =====================================================================================
 
 ``merit = max(work, 0) * quality`` where there is evidence, else 0; and 0 for whom evidence over
-earlier rounds names (`fedmerit.scorers.wealth`). The private part is what neither the public
+earlier rounds names (`fedmerit.evidence.bets`). The private part is what neither the public
 vectors nor the client's own previous report explain. How this form was chosen, and what was tried
 beside it, is written up in docs/decisions and docs/results.
 """
@@ -18,48 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.scorers.cohort import Copies, breadth_of, find_cohort, near_copies
+from fedmerit.evidence.cohort import Copies, breadth_of, find_cohort, near_copies
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.scorers.panels import draw_panels, join_panels
-from fedmerit.scorers.private import inner_products
-from fedmerit.scorers.products import cosines, off_diagonal
-from fedmerit.scorers.sampling import DEFAULT_SAMPLE, check_sample
-from fedmerit.scorers.strata import lay_out
-from fedmerit.scorers.wealth import NAMED, NAMING_RATE
-from fedmerit.types import Contributions, RoundInputs, Signals
+from fedmerit.comparison.panels import draw_panels, join_panels
+from fedmerit.comparison.private import inner_products
+from fedmerit.comparison.products import cosines, off_diagonal
+from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample
+from fedmerit.sampling.strata import lay_out
+from fedmerit.evidence.bets import NAMING_RATE
+from fedmerit.evidence.limits import LIMITS
+from fedmerit.flags import Flag, Kind
+from fedmerit.types import Contributions, Evidence, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
-# Updates longer than this many median norms count as if they had that norm.
-_NORM_CAP = 2.0
-# Independent vectors have cosines of about 1 / sqrt(parameters); so many times that is chance.
-_CHANCE = 3.0
-# What a client typically shows is what it shows with the better quarter of its peers.
-_BETTER_PEERS = 0.75
-# Private parts count by their norm, up to this many median norms.
-_SIZE_CAP = 2.0
-# A cohort whose updates agree less than this has no direction to compare with.
-_LEAST_DIRECTION = 0.02
-# Of normal values, the standard deviation is so many median absolute deviations.
-_SD_PER_MAD = 1.4826
 # Amounts are compared between all pairs; of more clients than this, inside random panels.
 PANEL = 256
-# A private part below this share of the update is rounding.
-_ROUNDING = 3e-6
-# A client is reversed that points against the cohort by at least half of what the cohort agrees...
-_REVERSED = -0.5
-# ...so many robust standard deviations below those who do not...
-_FAR_BELOW = 5.0
-# ...who point one way: what stands against them does not pull down what they agree on...
-_ONE_WAY = 1.25
-# ...and whose private work is shared by few: it has at most this share of their trust. Where honest
-# clients pull apart, as with few classes each, one of these fails (docs/decisions/0009).
-_LITTLE_TRUST = 0.2
-# In an undecided round a client is paid if it has shown this share of the cohort's trust.
-_LEAST_TRUST = 0.1
-# Who agrees with most members less than this, relative to a typical one, agrees with few.
-_BROAD = 0.75
-# Below this much agreement of the trusted, who points away from them is not paid less.
-_CLEAR_DIRECTION = 0.25
 
 
 @dataclass(frozen=True)
@@ -89,6 +62,11 @@ class Merit:
         check_sample(self.sample)
         check_number("naming", self.naming, least=0, below=1)
 
+    @property
+    def needs(self) -> Needs:
+        """Floats, each client's past, and the evidence over rounds."""
+        return Needs(floats=True, previous=True, trust=True, naming=self.naming, sample=True)
+
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; needs float updates."""
         if isinstance(inputs.updates, Signals):
@@ -103,7 +81,11 @@ class Merit:
     ) -> Contributions:
         """Score clients that are all compared with each other; `names` are their numbers."""
         inputs, starts = lay_out(inputs, self.gate.strata, self.sample, rng)
-        evidence = self.gate.score_in(inputs, starts, rng)
+        gate = self.gate.score_in(inputs, starts, rng)
+        assert gate.pairs is not None, "a panel is compared with itself"
+        assert gate.pairs.z is not None, "the gate tests pairs"
+        assert gate.evidence is not None, "the gate says what is explained"
+        z, shares = gate.pairs.z, gate.evidence.explained
         whole, private = inner_products(inputs, starts)
         cosine, sizes = private_parts(private, whole)
         copies = near_copies(cosine)
@@ -111,43 +93,40 @@ class Merit:
         named = np.zeros(inputs.clients, dtype=np.bool_)
         if inputs.named is not None and self.naming > 0:
             named = inputs.named
-        explained = evidence.explained >= self.gate.explained
-        cohort = find_cohort(evidence.z, explained | named)
+        explained = shares >= self.gate.explained
+        cohort = find_cohort(z, explained | named)
         work = work_of(cosine, sizes, copies, inputs.parameters)
-        work = _at_most_typical(work, evidence.z, cohort.members)
+        work = _at_most_typical(work, z, cohort.members)
         trust = np.where(named, 0.0, np.maximum(earlier + work, 0.0)) + 1e-12
         quality, reversed_ = orientation_of(whole, trust)
-        undecided = np.array([not reason for reason in cohort.reasons])
+        undecided = np.array([flag is None for flag in cohort.flags])
         trusted = _trusted(earlier, work, cohort.members)
         passed = ~explained & ~named & (cohort.members | (undecided & trusted))
         scores = np.where(passed, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
         reversed_ &= passed
 
-        def reason(client: int) -> str:
+        def flag(client: int) -> Flag | None:
             if explained[client]:
-                return evidence.reasons[client]
-            if cohort.reasons[client]:
-                return cohort.reasons[client]
+                return gate.flags[client]
+            if cohort.flags[client] is not None:
+                return cohort.flags[client]
             if named[client]:
-                return NAMED
+                return Flag(Kind.NAMED)
             if copies.twin[client] >= 0:
-                return f"near-copy of client {names[copies.twin[client]]}"
-            return "reversed" if reversed_[client] else ""
+                return Flag(Kind.COPY, twin=str(names[copies.twin[client]]))
+            if reversed_[client]:
+                return Flag(Kind.REVERSED)
+            return None if passed[client] else Flag(Kind.UNDECIDED)
 
-        reasons = tuple(reason(client) for client in range(inputs.clients))
         return Contributions.of(
             "merit",
             scores,
-            pairwise=off_diagonal(cosine),
-            z=evidence.z.copy(),
-            p_values=evidence.p_values.copy(),
-            flagged=np.array([bool(text) for text in reasons]),
-            reasons=reasons,
+            flags=[flag(client) for client in range(inputs.clients)],
             eligible=passed & ~reversed_,
-            copies=copies.group_size,
-            evidence=cohort.evidence,
-            explained=evidence.explained.copy(),
+            p_values=gate.p_values,
             work=work,
+            pairs=Pairs(off_diagonal(cosine), z=z),
+            evidence=Evidence(cohort.evidence, shares, copies.group_size),
         )
 
 
@@ -175,7 +154,7 @@ def _at_most_typical(
     """
     if not members.any():
         return work
-    narrow = breadth_of(z, members) < _BROAD
+    narrow = breadth_of(z, members) < LIMITS.broad
     return np.where(narrow, np.minimum(work, np.median(work[members])), work)
 
 
@@ -194,7 +173,7 @@ def _trusted(
     else:
         shown = earlier
         yardstick = float(np.median(shown[shown > 0])) if (shown > 0).any() else np.inf
-    trusted: NDArray[np.bool_] = shown >= _LEAST_TRUST * max(yardstick, 1e-300)
+    trusted: NDArray[np.bool_] = shown >= LIMITS.least_trust * max(yardstick, 1e-300)
     return trusted
 
 
@@ -203,10 +182,10 @@ def private_parts(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the cosines of the private parts and their sizes, from the Gram matrices."""
     norms = np.sqrt(np.diagonal(whole))
-    longest = _NORM_CAP * float(np.median(norms))
+    longest = LIMITS.norm_cap * float(np.median(norms))
     shrink = np.divide(longest, norms, out=np.ones(len(whole)), where=norms > longest)
     private_norms = np.sqrt(np.maximum(np.diagonal(private), 0.0))
-    private_norms = np.where(private_norms > _ROUNDING * norms, private_norms, 0.0)
+    private_norms = np.where(private_norms > LIMITS.rounding * norms, private_norms, 0.0)
     return cosines(private, private_norms), private_norms * shrink
 
 
@@ -220,17 +199,17 @@ def work_of(
     work, and six of one mind would else be paid more than six times.
     """
     clients = len(cosine)
-    large = _SIZE_CAP * float(np.median(sizes))
+    large = LIMITS.size_cap * float(np.median(sizes))
     # Where most have no private part, any is large.
     share = np.divide(sizes, large, out=(sizes > 0).astype(np.float64), where=sizes < large)
     apart = ~copies.alike | (2 * copies.group_size >= clients)[:, None]
     np.fill_diagonal(apart, False)
     # No pair counts beyond what the better of its two clients typically shows: colluders agree
     # perfectly with each other and with nobody else.
-    typical = np.nanquantile(np.where(apart, cosine, np.nan), _BETTER_PEERS, axis=1)
+    typical = np.nanquantile(np.where(apart, cosine, np.nan), LIMITS.better_peers, axis=1)
     # Disagreement is not held against anyone: with few classes per client, most honest pairs pull
     # apart, and the work of either is real.
-    counted = np.where(apart & (cosine > _CHANCE / np.sqrt(parameters)), cosine, 0.0)
+    counted = np.where(apart & (cosine > LIMITS.chance / np.sqrt(parameters)), cosine, 0.0)
     bounded = np.minimum(counted, np.maximum(np.maximum.outer(typical, typical), 0.0))
     agreement = bounded.sum(axis=1) / apart.sum(axis=1)
     # Noise makes a report longer in the measure in which it makes it agree less. So that it does
@@ -255,11 +234,11 @@ def orientation_of(
     toward = (weights * cosine).sum(axis=1)
     direction = float((trust * toward).sum() / trust.sum())
     reversed_ = _reversed(toward, direction, trust)
-    if direction < _CLEAR_DIRECTION:
+    if direction < LIMITS.clear_direction:
         # No common direction, as with few classes per client: who points away is not worse.
         toward = (weights * np.maximum(cosine, 0.0)).sum(axis=1)
     reference = float((trust * toward).sum() / trust.sum())
-    relative = np.clip(toward / max(reference, _LEAST_DIRECTION), -1.0, 1.0)
+    relative = np.clip(toward / max(reference, LIMITS.least_direction), -1.0, 1.0)
     relative[reversed_] = -1.0
     return np.sign(relative) * np.sqrt(np.abs(relative)), reversed_
 
@@ -268,15 +247,15 @@ def _reversed(
     toward: NDArray[np.float64], direction: float, trust: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
     """Return who points against a cohort that points one way."""
-    against: NDArray[np.bool_] = toward <= _REVERSED * direction
-    if direction < _LEAST_DIRECTION or 2 * against.sum() >= len(toward):
+    against: NDArray[np.bool_] = toward <= LIMITS.reversed_at * direction
+    if direction < LIMITS.least_direction or 2 * against.sum() >= len(toward):
         return np.zeros_like(against)
     rest = toward[~against]
     centre = float(np.median(rest))
-    spread = _SD_PER_MAD * float(np.median(np.abs(rest - centre)))
+    spread = LIMITS.sd_per_mad * float(np.median(np.abs(rest - centre)))
     return (
         against
-        & (centre <= _ONE_WAY * direction)
-        & (toward < centre - _FAR_BELOW * spread)
-        & (trust <= _LITTLE_TRUST * np.median(trust[~against]))
+        & (centre <= LIMITS.one_way * direction)
+        & (toward < centre - LIMITS.reversed_deviations * spread)
+        & (trust <= LIMITS.little_trust * np.median(trust[~against]))
     )

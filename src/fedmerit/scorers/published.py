@@ -9,13 +9,13 @@ from fedmerit.errors import SettingError, UpdatesError
 from fedmerit.kernels.published import sample_agreement
 from fedmerit.quantisers import QuantileBins, to_signals
 from fedmerit.rng import seeds
-from fedmerit.scorers.pairs import (
+from fedmerit.comparison.pairs import (
     check_enough_parameters,
     choose_peers,
     mean_over_peers,
     pair_matrix,
 )
-from fedmerit.types import Contributions, Quantiser, RoundInputs
+from fedmerit.types import Contributions, Pairs, Quantiser, RoundInputs
 from fedmerit.validation import check_count
 
 PAPER_PEERS = 5
@@ -71,9 +71,11 @@ class PublishedPCA:
         return Contributions.of(
             "pca",
             mean_over_peers(pairwise),
-            pairwise=pairwise,
-            agreement=pair_matrix(inputs.clients, ordered, rates[:, 0]),
-            chance=pair_matrix(inputs.clients, ordered, rates[:, 1]),
+            pairs=Pairs(
+                pairwise,
+                pair_matrix(inputs.clients, ordered, rates[:, 0]),
+                pair_matrix(inputs.clients, ordered, rates[:, 1]),
+            ),
         )
 
 

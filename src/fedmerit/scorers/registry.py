@@ -38,7 +38,7 @@ from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.exact import ExactPCA
 from fedmerit.scorers.merit import Merit
 from fedmerit.scorers.published import PublishedPCA
-from fedmerit.types import Contributions, Quantiser, Scorer, Signals
+from fedmerit.types import Contributions, Quantiser, Scorer, Signals, needs_of
 from fedmerit.validation import check_round
 
 SCORERS: dict[str, Callable[..., Scorer]] = {
@@ -130,6 +130,6 @@ def score(
     if not isinstance(method, Scorer):
         raise SettingError(f"method must be a name or a Scorer, got {method!r}")
     # Scorers that sample check the values they draw; `aggregate` checks all that it uses.
-    samples = isinstance(method, ConditionalPCA | Merit)
+    samples = needs_of(method).sample
     inputs = check_round(updates, public, layers, previous, trust, finite=not samples)
     return method.score(inputs, generator)

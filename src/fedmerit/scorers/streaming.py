@@ -7,7 +7,7 @@ from fedmerit.errors import UpdatesError
 from fedmerit.kernels.residual import POSITIVE
 from fedmerit.rng import RandomSource, as_generator
 from fedmerit.scorers.conditional import TOGETHER, ConditionalPCA, write_unexplained_signs
-from fedmerit.scorers.strata import choose_strata
+from fedmerit.sampling.strata import choose_strata
 from fedmerit.types import Contributions, Signals
 from fedmerit.validation import MIN_CLIENTS, check_count, check_frame, check_vector
 

@@ -5,16 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.aggregators import NORM_BOUND
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.incentive.rewards import RewardRule
 from fedmerit.quantisers import Dequantiser
-from fedmerit.rounds import RoundRules
-from fedmerit.scorers import Merit
+from fedmerit.server import RoundRules
 from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
 from fedmerit.simulation.training import LocalTraining
-from fedmerit.types import Scorer
 from fedmerit.validation import check_count, check_number
 
 PARTITIONS = ("dirichlet", "iid", "shards")
@@ -101,13 +97,12 @@ class FederationConfig:
     behaviours : Assignment
         Who is not honest.
     upload : quantiser or None
-        With a quantiser that can go back to values, clients upload levels: these are scored, and
-        their values are aggregated. None: floats are uploaded, and the scorer quantises them.
-    scorer : Scorer or None
-        None scores nobody (plain FedAvg needs no scores). A run can be resumed if the scorer's repr
-        says its settings, as that of a dataclass does.
-    weighting, alpha, rule, norm_bound, reward
-        How the server settles a round, see `fedmerit.rounds.RoundRules`.
+        With a quantiser that can go back to values, clients upload levels, and their values are
+        aggregated. Scorers that look at levels score these; one that needs floats, as merit does,
+        scores the values that they stand for. None: floats are uploaded.
+    rules : RoundRules
+        How the server settles a round. A run can be resumed if the scorer's repr says its settings,
+        as that of a dataclass does.
     together : bool
         Train all clients of a round together. False trains one after the other: slower, for modules
         that cannot be stacked.
@@ -129,12 +124,7 @@ class FederationConfig:
     training: LocalTraining = field(default_factory=LocalTraining)
     behaviours: Assignment = field(default_factory=Assignment)
     upload: Dequantiser | None = None
-    scorer: Scorer | None = field(default_factory=Merit)
-    weighting: str = "gated"
-    alpha: float = 10.0
-    rule: str = "mean"
-    norm_bound: float | None = NORM_BOUND
-    reward: RewardRule | None = None
+    rules: RoundRules = field(default_factory=RoundRules)
     together: bool = True
     # Not in the repr, so that runs which do not use them keep their fingerprints.
     extra: Assignment = field(default_factory=Assignment, repr=False)
@@ -150,24 +140,11 @@ class FederationConfig:
             )
         check_count("rounds", self.rounds, least=1)
         check_count("seed", self.seed, least=0)
-        self.rules  # noqa: B018 - checks itself
-        if self.touched and self.rule != "mean":
-            raise SettingError(f"touched needs rule mean, got {self.rule}")
+        if self.touched and self.rules.rule != "mean":
+            raise SettingError(f"touched needs rule mean, got {self.rules.rule}")
         if self.scored not in SCORED:
             raise UnknownNameError.of("scored", self.scored, SCORED)
         if self.upload is not None and not isinstance(self.upload, Dequantiser):
             raise SettingError(
                 f"upload must be a quantiser whose levels stand for values, got {self.upload!r}"
             )
-
-    @property
-    def rules(self) -> RoundRules:
-        """How the server settles a round."""
-        return RoundRules(
-            scorer=self.scorer,
-            weighting=self.weighting,
-            alpha=self.alpha,
-            rule=self.rule,
-            norm_bound=self.norm_bound,
-            reward=self.reward,
-        )

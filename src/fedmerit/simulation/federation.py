@@ -9,8 +9,10 @@ from torch import nn
 
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
 from fedmerit.rng import stream
-from fedmerit.rounds import Clock, Replies, scoring_stream, settle_round
-from fedmerit.scorers import RoundHistory
+from fedmerit.server import Server
+from fedmerit.server.judging import Clock
+from fedmerit.server.replies import Replies
+from fedmerit.server.state import ServerState
 from fedmerit.simulation.accounts import Accounts
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
@@ -21,26 +23,30 @@ from fedmerit.simulation.partition import Indices
 from fedmerit.simulation.sequential import train_sequential
 from fedmerit.simulation.task import make_task
 from fedmerit.simulation.training import TrainingJob
-from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
+from fedmerit.types import FloatArray, Rejection, RoundRecord
 
 
 @dataclass(frozen=True)
 class FederationState:
-    """What a federation knows after `round` rounds; all that a checkpoint has to keep.
+    """What a federation knows after a round; all that a checkpoint has to keep.
 
-    The current global model is the newest of the history; `norms` are those of all global updates,
-    oldest first; `own` are the first reports of clients that remember them.
+    `norms` are those of all global updates, oldest first; `own` are the first reports of clients
+    that remember them.
     """
 
-    round: int
-    history: RoundHistory
+    server: ServerState
     norms: tuple[float, ...] = ()
     own: Mapping[int, tuple[Vector, ...]] = field(default_factory=dict)
 
     @property
+    def round(self) -> int:
+        """How many rounds have been settled."""
+        return self.server.round
+
+    @property
     def model(self) -> FloatArray:
         """The current global model."""
-        return self.history.models[-1]
+        return self.server.model
 
 
 class Federation:
@@ -77,12 +83,21 @@ class Federation:
         )
         self.network = self.task.network
         self._initial = self.network.flatten()
-        self._layers = self.network.layers
 
     def start(self) -> FederationState:
         """Return the state before the first round."""
-        history = self.config.rules.fresh_history()
-        return FederationState(0, history.published(freeze(self._initial.copy())))
+        return FederationState(self._server().state)
+
+    def _server(self) -> Server:
+        """Return the server before the first round."""
+        return Server(
+            self._initial.copy(),
+            rules=self.config.rules,
+            seed=self.config.seed,
+            layers=self.network.layers,
+            scored=self.task.dense if self.config.scored == "dense" else None,
+            touched=self.task.rows if self.config.touched else None,
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -104,7 +119,8 @@ class Federation:
     ) -> tuple[FederationState, RoundRecord]:
         """Run the next round; its record has no metrics unless the model is to be evaluated."""
         number = state.round + 1
-        clock = Clock()
+        server = self._server()
+        server.state, clock = state.server, server.clock
         clients = self.participants(number) + self._accounts.draw(self.config.seed, number)
         with clock.phase("training"):
             honest = self._train(clients, number, state.model)
@@ -116,36 +132,16 @@ class Federation:
             for c in clients
             if c not in used
         ]
-        settled = settle_round(
-            self.config.rules,
-            state.history,
-            self._upload({c: reports[c] for c in used}, number, clock),
-            scoring_stream(self.config.seed, number),
-            layers=self._layers,
-            scored=self.task.dense if self.config.scored == "dense" else None,
-            touched=self.task.rows if self.config.touched else None,
-            rejected=rejected,
-            clock=clock,
-        )
-        change = np.zeros_like(state.model) if settled.change is None else settled.change
-        model = (state.model + change).astype(np.float32)
-        with clock.phase("evaluation"):
-            metrics = self.task.evaluate(model) if evaluate else {}
-        after = FederationState(
-            number,
-            settled.history.published(freeze(model)),
-            (*state.norms, float(np.linalg.norm((model - state.model).astype(np.float64)))),
-            self._remembered(state.own, reports),
-        )
-        record = RoundRecord(
-            number,
-            settled.clients,
-            settled.rejected,
-            metrics,
-            clock.seconds,
-            settled.agreement,
-        )
-        return after, record
+        server.judge_replies(self._upload({c: reports[c] for c in used}, number, clock), rejected)
+        server.combine()
+        if evaluate:
+            with clock.phase("evaluation"):
+                server.note(self.task.evaluate(server.state.model))
+        record = server.write()
+        assert record is not None, "the round was judged above"
+        change = (server.state.model - state.model).astype(np.float64)
+        norms = (*state.norms, float(np.linalg.norm(change)))
+        return FederationState(server.state, norms, self._remembered(state.own, reports)), record
 
     def participants(self, number: int) -> list[int]:
         """Draw the clients of a round, sorted; a subclass may know who is there at all."""
@@ -195,7 +191,7 @@ class Federation:
                 round=number,
                 client=client,
                 global_model=state.model,
-                global_updates=state.history.updates,
+                global_updates=state.server.history.updates,
                 update_norms=state.norms,
                 honest_update=honest.get(client),
                 group_update=honest.get(first) if behaviour.shares else None,

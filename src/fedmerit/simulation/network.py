@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedmerit.errors import SettingError
-from fedmerit.rounds import layer_numbers
+from fedmerit.server.layout import layer_numbers
 
 Vector = NDArray[np.float32]
 _EVALUATION_BATCH = 2000

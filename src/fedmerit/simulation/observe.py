@@ -1,8 +1,7 @@
 """What a scorer sees in chosen rounds of a federation: real updates to try lies on."""
 
 from collections.abc import Collection, Iterator
-from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
-from fedmerit.types import Contributions, RoundInputs, Scorer
+from fedmerit.types import Contributions, Needs, RoundInputs, Scorer, needs_of
 
 
 def observe_rounds(
@@ -21,25 +20,32 @@ def observe_rounds(
 
     The clients behave as `config` says: honest ones, unless it has others.
     """
-    if config.scorer is None:
+    if config.rules.scorer is None:
         raise SettingError("rounds can be observed only with a scorer, got None")
-    seen: list[RoundInputs] = []
-    federation = Federation(replace(config, scorer=_watched(config.scorer, seen)), dataset)
+    watched = _Watched(config.rules.scorer, [])
+    rules = replace(config.rules, scorer=watched)
+    federation = Federation(replace(config, rules=rules), dataset)
     state = federation.start()
     while state.round < max(rounds):
         state, _ = federation.step(state)
         if state.round in rounds:
-            yield seen[-1]
-        seen.clear()
+            yield watched.seen[-1]
+        watched.seen.clear()
 
 
-def _watched(scorer: Scorer, seen: list[RoundInputs]) -> Scorer:
-    """Return a scorer of the same type, which decides what the round loop gives it to look at."""
-    watched = copy(scorer)
+@dataclass(frozen=True)
+class _Watched:
+    """A scorer that notes what it is given to look at."""
 
-    def score(inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
-        seen.append(inputs)
-        return scorer.score(inputs, rng)
+    scorer: Scorer
+    seen: list[RoundInputs]
 
-    object.__setattr__(watched, "score", score)  # scorers are frozen
-    return watched
+    @property
+    def needs(self) -> Needs:
+        """What the scorer inside asks for."""
+        return needs_of(self.scorer)
+
+    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
+        """Score as the scorer inside does."""
+        self.seen.append(inputs)
+        return self.scorer.score(inputs, rng)

@@ -18,7 +18,7 @@ from fedmerit.simulation.federation import Federation, FederationState
 from fedmerit.simulation.results import ResultFiles
 from fedmerit.types import RoundRecord
 
-CHECKPOINT = "checkpoint.npz"
+CHECKPOINT = "checkpoint.state"
 CHECKPOINT_SECONDS = 10.0
 RoundCallback = Callable[[RoundRecord], None]
 

@@ -13,7 +13,7 @@ from fedmerit.experiments.benchmark.holdings import FEW, SETUPS, unit
 from fedmerit.experiments.benchmark.null import decisions, null_reports
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.scorers import SCORERS, Merit
-from fedmerit.scorers.cohort import find_cohort
+from fedmerit.evidence.cohort import find_cohort
 from fedmerit.simulation import datasets
 from fedmerit.simulation.models import build_model
 from fedmerit.simulation.network import Network

@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Behaviour, Honest
-from fedmerit.detection import Watch
+from fedmerit.evidence.watch import Watch
 from fedmerit.experiments.benchmark.attacks_page import draw, page, tables
 from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.benchmark.rows import AttackRow
 from fedmerit.experiments.benchmark.statistics import mean, roc_auc
 from fedmerit.rng import stream
-from fedmerit.scorers import SCORERS, gated_weights, weights
+from fedmerit.aggregators.weighting import gated_weights, weights
+from fedmerit.experiments.spec import plain_rules
+from fedmerit.scorers import SCORERS
+from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, Partition
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
@@ -54,9 +57,9 @@ class Attacks(Benchmark[AttackRow]):
             panel, behaviour = Panel(), kind()
             attacked = replace(config, behaviours=Assignment(((SHARE, behaviour),)))
             accuracy, bad = run_federation(
-                replace(attacked, scorer=panel), dataset, behaviour, tick
+                replace(attacked, rules=RoundRules(panel)), dataset, behaviour, tick
             )
-            plain = replace(attacked, scorer=None, weighting="uniform", norm_bound=None)
+            plain = replace(attacked, rules=plain_rules("uniform"))
             fedavg, _ = run_federation(plain, dataset, behaviour, tick)
             for scorer in SCORERS:
                 told = judge(panel.heard[scorer], bad, flags=scorer in FLAGGING)

@@ -20,10 +20,9 @@ from fedmerit.experiments.benchmark.holdings import SETUPS
 from fedmerit.experiments.benchmark.rows import ContributionRow
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.rng import stream
-from fedmerit.rounds import RoundRules
+from fedmerit.server import RoundHistory
 from fedmerit.scorers import (
     SCORERS,
-    RoundHistory,
     exact_shapley,
     individual,
     leave_one_out,
@@ -34,7 +33,7 @@ from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import build_model
 from fedmerit.simulation.network import Network, Vector
 from fedmerit.simulation.training import LocalTraining, TrainingJob
-from fedmerit.types import freeze
+from fedmerit.types import freeze, needs_of
 
 ROUNDS, QUICK_ROUNDS = 10, 3
 TEST_SAMPLES = 2_000
@@ -113,11 +112,7 @@ class _Run:
         self._round = 0
         visitors = () if setup == "rare class" else ("small", "lazy", "replayer")
         self._accounts = {
-            (name, visitor): _Account(
-                RoundRules(make_scorer(name))
-                .fresh_history(remembered=_MEMORY)
-                .published(self._model)
-            )
+            (name, visitor): _Account(RoundHistory(remembered=_MEMORY).published(self._model))
             for name in SCORERS
             for visitor in ("", *(visitors if name in PAYING else ()))
         }
@@ -181,11 +176,13 @@ class _Run:
     ) -> None:
         reports = updates if visitor is None else np.vstack([updates, visitor])
         names = [str(client) for client in range(len(reports))]
-        inputs = account.history.inputs(names, reports, self._network.layers)
+        scorer = make_scorer(name)
+        needs = needs_of(scorer)
+        inputs = account.history.inputs(names, reports, self._network.layers, needs)
         rng = stream(self._seed, self._setup, self._round, "scoring")
-        result = make_scorer(name).score(inputs, rng)
+        result = scorer.score(inputs, rng)
         account.scores.append(result.scores)
-        account.history = account.history.remembering(names, reports, result)
+        account.history = account.history.remembering(names, reports, result, needs)
 
 
 def _relative(values: Values | None) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedmerit.behaviours import Assignment, Honest, parse_behaviour
-from fedmerit.detection import Watch
+from fedmerit.evidence.watch import Watch
 from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
 from fedmerit.experiments.benchmark.free_riders_page import draw, page, tables
 from fedmerit.experiments.benchmark.panel import Panel
@@ -24,6 +24,7 @@ from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.partition import Indices
 from fedmerit.simulation.training import LocalTraining
+from fedmerit.server import RoundRules
 from fedmerit.types import Contributions
 
 ATTACKS = ("uniform-model", "advanced-delta", "adaptive", "advanced-rider")
@@ -108,7 +109,8 @@ def run_cell(
 ) -> list[FreeRiderRow]:
     """Run one cell once; return one row per detector."""
     panel = Panel(heard={"merit": []})
-    config = replace(configure(clients, attack, share, seed), scorer=panel)
+    rules = RoundRules(panel)
+    config = replace(configure(clients, attack, share, seed), rules=rules)
     parts = config.partition.split(dataset.train_y, clients, stream(seed, "partition"))
     kept = [
         _keep(part, TRAINS * settings.share, stream(seed, "kept", client))

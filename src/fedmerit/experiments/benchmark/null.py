@@ -18,9 +18,10 @@ from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
 from fedmerit.experiments.benchmark.null_page import draw, page, tables
 from fedmerit.experiments.benchmark.rows import NullRow
 from fedmerit.rng import stream
-from fedmerit.scorers import RoundHistory, make_scorer
-from fedmerit.scorers.evidence import discoveries
-from fedmerit.scorers.sampling import sample_parameters
+from fedmerit.scorers import make_scorer
+from fedmerit.server import RoundHistory
+from fedmerit.evidence.decisions import discoveries
+from fedmerit.sampling.draw import sample_parameters
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import build_model
@@ -102,7 +103,7 @@ def decisions(
         "pair, all null": pairs > _quantile(level),
         "any join, all null": np.array([pairs.max() > _quantile(level / len(pairs))]),
     }
-    if not np.isnan(nobody.p_values).any():
+    if nobody.p_values is not None and alone.p_values is not None:
         rules |= {
             "client, one null client": alone.p_values[:1] <= level,
             "client, all null": nobody.p_values <= level,

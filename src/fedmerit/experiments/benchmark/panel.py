@@ -31,7 +31,8 @@ class Panel(Merit):
             if name == "merit":
                 results.append(decision)
                 continue
-            trust = np.sum([np.zeros(inputs.clients), *(r.work for r in results)], axis=0)
+            past = [result.work for result in results if result.work is not None]
+            trust = np.sum([np.zeros(inputs.clients), *past], axis=0)
             seen = replace(inputs, previous=None, trust=trust)
             results.append(make_scorer(name).score(seen, rng))
         return decision

@@ -6,26 +6,29 @@ the aggregate is the plain mean of the round, and nothing is carried over from e
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.scorers.products import (
+from fedmerit.comparison.products import (
     cosines,
     cosines_to_mean,
     float_updates,
     gram,
     off_diagonal,
 )
-from fedmerit.types import Contributions, RoundInputs
+from fedmerit.types import Contributions, Needs, Pairs, RoundInputs
 
 
 @dataclass(frozen=True)
 class CosineToMean:
     """Score = cosine of a client's update with the mean of all; 0 where either is zero."""
 
+    needs: ClassVar[Needs] = Needs(floats=True)
+
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; draws nothing."""
         del rng
         products = gram(float_updates(inputs, "cosine"))
         scores = cosines_to_mean(products, np.ones(inputs.clients))
-        return Contributions.of("cosine", scores, pairwise=off_diagonal(cosines(products)))
+        return Contributions.of("cosine", scores, pairs=Pairs(off_diagonal(cosines(products))))

@@ -5,11 +5,12 @@ The original compares sums of each client's updates over all rounds; this is its
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.scorers.products import cosines, float_updates, gram, off_diagonal
-from fedmerit.types import Contributions, RoundInputs
+from fedmerit.comparison.products import cosines, float_updates, gram, off_diagonal
+from fedmerit.types import Contributions, Needs, Pairs, RoundInputs
 from fedmerit.validation import check_number
 
 # The most unusual client's share, instead of 1, whose logit is infinite; as in the authors' code.
@@ -27,6 +28,8 @@ class FoolsGold:
     confidence
         Factor on the logit (kappa in the paper): larger decides harder.
     """
+
+    needs: ClassVar[Needs] = Needs(floats=True)
 
     confidence: float = 1.0
 
@@ -49,4 +52,4 @@ class FoolsGold:
         least = np.finfo(np.float64).tiny
         logit = np.log(np.maximum(share, least) / (1 - share)) + 0.5
         scores = np.clip(self.confidence * logit, 0.0, 1.0)
-        return Contributions.of("foolsgold", scores, pairwise=similar)
+        return Contributions.of("foolsgold", scores, pairs=Pairs(similar))

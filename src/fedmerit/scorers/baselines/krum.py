@@ -5,12 +5,13 @@ gradient descent" (NeurIPS 2017). The rule itself, which keeps one update, is an
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fedmerit.kernels.combine import squared_distances
-from fedmerit.scorers.products import float_updates
-from fedmerit.types import Contributions, RoundInputs
+from fedmerit.comparison.products import float_updates
+from fedmerit.types import Contributions, Needs, Pairs, RoundInputs
 from fedmerit.validation import check_count
 
 
@@ -24,6 +25,8 @@ class KrumScore:
         How many clients may be hostile; ``None`` for the most that Krum's guarantee allows. At
         least one neighbour is always looked at, so that rounds of two can be scored.
     """
+
+    needs: ClassVar[Needs] = Needs(floats=True)
 
     byzantine: int | None = None
 
@@ -40,4 +43,4 @@ class KrumScore:
         matrix = np.full((clients, clients), np.nan)
         matrix[upper] = matrix[upper[::-1]] = squared
         nearest = np.sort(matrix, axis=1)[:, : max(clients - hostile - 2, 1)]  # NaN sorts last
-        return Contributions.of("krum", -nearest.sum(axis=1), pairwise=-matrix)
+        return Contributions.of("krum", -nearest.sum(axis=1), pairs=Pairs(-matrix))

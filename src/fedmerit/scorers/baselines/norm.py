@@ -5,16 +5,19 @@ Richtarik, "Optimal client sampling for federated learning" (TMLR 2022).
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.scorers.products import float_updates, gram
-from fedmerit.types import Contributions, RoundInputs
+from fedmerit.comparison.products import float_updates, gram
+from fedmerit.types import Contributions, Needs, RoundInputs
 
 
 @dataclass(frozen=True)
 class UpdateNorm:
     """Score = Euclidean norm of a client's update. Nobody is compared with anybody."""
+
+    needs: ClassVar[Needs] = Needs(floats=True)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; draws nothing."""

@@ -7,17 +7,18 @@ out, so that it can be compared as a score; in a round without a past, all are e
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.scorers.products import (
+from fedmerit.comparison.products import (
     cosines,
     cosines_to_mean,
     float_updates,
     gram,
     off_diagonal,
 )
-from fedmerit.types import Contributions, RoundInputs
+from fedmerit.types import Contributions, Needs, Pairs, RoundInputs
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Reputation:
     Agreement is the cosine with the sum of the normalised updates weighted by reputation, and is
     handed on as `Contributions.work`: its sum over earlier rounds comes back as `trust`.
     """
+
+    needs: ClassVar[Needs] = Needs(floats=True, trust=True)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; draws nothing."""
@@ -40,5 +43,5 @@ class Reputation:
         total = np.maximum(past + agreement, 0.0)
         scores = total / total.sum() if total.any() else total
         return Contributions.of(
-            "reputation", scores, pairwise=off_diagonal(directions), work=agreement
+            "reputation", scores, work=agreement, pairs=Pairs(off_diagonal(directions))
         )

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedmerit.scorers.wealth import NAMING_RATE, Wealth, bet, rank
-from fedmerit.types import Contributions, FloatArray, RoundInputs
-from fedmerit.validation import check_count, check_number, check_round
+from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, rank
+from fedmerit.types import Contributions, FloatArray, Needs, RoundInputs, Signals
+from fedmerit.validation import check_count, check_round
 
 OLDER_UPDATES = 10
 REMEMBERED_CLIENTS = 1000
+EVERYTHING = Needs(floats=True, previous=True, trust=True, naming=NAMING_RATE)
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,6 @@ class RoundHistory:
         pay; each costs one vector.
     remembered
         How many clients' previous reports are kept; the longest absent are forgotten first.
-    naming
-        False discovery rate at which evidence over rounds names clients that do not work; 0 names
-        nobody.
     models, previous, trust, wealth
         What is remembered: global models (the newest last), the last report of each client (the
         latest last), the sum of each client's work, and what bets against it have come to.
@@ -37,7 +35,6 @@ class RoundHistory:
 
     older: int = OLDER_UPDATES
     remembered: int = REMEMBERED_CLIENTS
-    naming: float = NAMING_RATE
     models: tuple[FloatArray, ...] = ()
     previous: Mapping[str, FloatArray] = field(default_factory=dict)
     trust: Mapping[str, float] = field(default_factory=dict)
@@ -46,7 +43,6 @@ class RoundHistory:
     def __post_init__(self) -> None:
         check_count("older", self.older, least=1)
         check_count("remembered", self.remembered, least=0)
-        check_number("naming", self.naming, least=0, below=1)
 
     def published(self, model: FloatArray) -> "RoundHistory":
         """Return the history after `model` was sent to the clients."""
@@ -73,38 +69,51 @@ class RoundHistory:
         updates = self.updates
         return np.stack([*updates[:1], self.models[-1], *updates[1:]])
 
-    @property
-    def named(self) -> list[str]:
-        """Clients that evidence over the rounds so far names as not working."""
-        if self.naming == 0:
+    def named(self, rate: float) -> list[str]:
+        """Return whom evidence over the rounds so far names, at this false discovery rate."""
+        if rate == 0:
             return []
-        names, count = rank(self.wealth, self.naming)
+        names, count = rank(self.wealth, rate)
         return names[:count]
 
     def inputs(
-        self, clients: Sequence[str], updates: ArrayLike, layers: ArrayLike | None = None
+        self,
+        clients: Sequence[str],
+        updates: ArrayLike | Signals,
+        layers: ArrayLike | None = None,
+        needs: Needs = EVERYTHING,
     ) -> RoundInputs:
-        """Return checked inputs for a scorer: float `updates` with everything remembered."""
+        """Return checked inputs for a scorer: `updates` with what it needs of the past."""
         plain = check_round(updates, self.public, layers)
-        assert isinstance(plain.updates, np.ndarray)
-        previous = np.zeros_like(plain.updates)
-        for row, client in enumerate(clients):
-            if client in self.previous:
-                previous[row] = self.previous[client]
-        trust = np.array([self.trust.get(client, 0.0) for client in clients])
-        suspects = set(self.named)
-        named = np.array([client in suspects for client in clients], dtype=np.bool_)
-        return replace(plain, previous=previous, trust=trust, named=named)
+        if needs.previous and isinstance(plain.updates, np.ndarray):
+            previous = np.zeros_like(plain.updates)
+            for row, client in enumerate(clients):
+                if client in self.previous:
+                    previous[row] = self.previous[client]
+            plain = replace(plain, previous=previous)
+        if needs.trust:
+            trust = np.array([self.trust.get(client, 0.0) for client in clients])
+            plain = replace(plain, trust=trust)
+        if needs.naming:
+            suspects = set(self.named(needs.naming))
+            named = np.array([client in suspects for client in clients], dtype=np.bool_)
+            plain = replace(plain, named=named)
+        return plain
 
     def remembering(
-        self, clients: Sequence[str], updates: FloatArray, result: Contributions
+        self,
+        clients: Sequence[str],
+        updates: FloatArray,
+        result: Contributions,
+        needs: Needs = EVERYTHING,
     ) -> "RoundHistory":
-        """Return the history with the reports of a round and what they showed."""
+        """Return the history with what a scorer needs of this round later, and what it showed."""
         previous, trust = dict(self.previous), dict(self.trust)
         for row, client in enumerate(clients):
-            previous.pop(client, None)
-            previous[client] = updates[row].copy()
-            if not np.isnan(result.work[row]):
+            if needs.previous and self.remembered:
+                previous.pop(client, None)
+                previous[client] = updates[row].copy()
+            if result.work is not None:
                 trust[client] = trust.get(client, 0.0) + float(result.work[row])
         kept = list(previous)[max(len(previous) - self.remembered, 0) :]
         return replace(

@@ -1,24 +1,13 @@
 """Who belongs together: the cohort, cliques beside it, and near-copies."""
 
 from dataclasses import dataclass
-from math import pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Chance that any two of all independent clients of a round are joined by accident.
-_FAMILY_ERROR = 0.01
-# Members whose typical mean z is below this are no yardstick; a quarter of it is far below.
-_CLEAR_Z = 6.0
-_FAR_BELOW = 0.25
-# Members whose typical median z is below this do not agree broadly themselves.
-_LEAST_BREADTH_Z = 1.0
-# Mean of the positive part of a standard normal.
-_POSITIVE_PART = 1 / sqrt(2 * pi)
-# Private parts this similar are one client's work sent twice.
-_COPY_COSINE = 0.98
-
+from fedmerit.evidence.limits import LIMITS
+from fedmerit.flags import Flag, Kind
 
 @dataclass(frozen=True)
 class Copies:
@@ -51,14 +40,14 @@ class Cohort:
         Each client's mean z with the members.
     typical : float
         The median of that over the members: what the round has to offer.
-    reasons : tuple of str
-        Why a client is clearly outside, in words; empty for members and where it is not clear.
+    flags : tuple of Flag or None
+        Why a client is clearly outside; None for members and where it is not clear.
     """
 
     members: NDArray[np.bool_]
     agreement: NDArray[np.float64]
     typical: float
-    reasons: tuple[str, ...]
+    flags: tuple[Flag | None, ...]
 
     @property
     def evidence(self) -> NDArray[np.float64]:
@@ -92,44 +81,42 @@ def cohort_of(
     smaller group as long as they are fewer than the honest ones. Who is `barred`, (k,), joins no
     group: what is left of a replay is rounding, and replays of the same update share it.
 
-    No agreement is evidence only while the cohort agrees: a client outside is given a reason only
+    No agreement is evidence only while the cohort agrees: a client outside is flagged only
     if the members agree clearly, and it agrees with them much less.
     """
     clients = len(barred)
     admitted = ~barred[ordered].any(axis=1)
     pairs = max(int(admitted.sum()) // 2, 1)
-    threshold = NormalDist().inv_cdf(1 - _FAMILY_ERROR / pairs)
+    threshold = NormalDist().inv_cdf(1 - LIMITS.family_error / pairs)
     group = _connected(clients, ordered[(z > threshold) & admitted])
     sizes = np.bincount(group, minlength=clients)
     largest = sizes.max()
     if largest == 1:
         nobody = np.zeros(clients, dtype=np.bool_)
-        return Cohort(nobody, np.zeros(clients), 0.0, ("",) * clients)
+        return Cohort(nobody, np.zeros(clients), 0.0, (None,) * clients)
     # Of groups of equal size, the one that agrees most is the cohort.
     inside = group[ordered[:, 0]] == group[ordered[:, 1]]
     strength = np.bincount(group[ordered[inside, 0]], z[inside], minlength=clients)
     members = group == np.argmax(np.where(sizes == largest, strength, -np.inf))
 
     if one_sided:
-        z = np.maximum(z, 0.0) - _POSITIVE_PART
+        z = np.maximum(z, 0.0) - LIMITS.positive_part
     counted = members[ordered[:, 1]]
     client = ordered[counted, 0]
     peers = np.bincount(client, minlength=clients)
     agreement = np.bincount(client, z[counted], minlength=clients) / np.maximum(peers, 1)
     typical = float(np.median(agreement[members]))
-    outside = ~members & (typical >= _CLEAR_Z) & (agreement < _FAR_BELOW * typical)
+    outside = ~members & (typical >= LIMITS.clear_z) & (agreement < LIMITS.far_below * typical)
     alone = sizes[group] == 1
-    reasons = tuple(
-        "" if not out else "independent of every peer" if single else "agrees only with a clique"
+    flags = tuple(
+        Flag(Kind.INDEPENDENT if single else Kind.CLIQUE) if out else None
         for out, single in zip(outside, alone, strict=True)
     )
-    return Cohort(members, agreement, typical, reasons)
+    return Cohort(members, agreement, typical, flags)
 
 
 def compared_groups(z: NDArray[np.float64]) -> list[NDArray[np.int64]]:
     """Return the groups of clients that were compared, with each other or through others."""
-    if not any(z.strides):  # left out: one NaN seen from everywhere, and perhaps a huge one
-        return []
     group = _connected(len(z), np.argwhere(~np.isnan(z)))
     return [np.flatnonzero(group == name) for name in np.unique(group)]
 
@@ -146,14 +133,14 @@ def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np
     if compared.any():
         with_most = np.nanmedian(with_members[compared], axis=1)
         typical = float(np.median(with_most[members[compared]]))
-        if typical >= _LEAST_BREADTH_Z:
+        if typical >= LIMITS.least_breadth_z:
             breadth[compared] = with_most / typical
     return breadth
 
 
 def near_copies(cosine: NDArray[np.float64]) -> Copies:
     """Group clients whose private parts are nearly the same."""
-    alike = cosine > _COPY_COSINE
+    alike = cosine > LIMITS.copy_cosine
     np.fill_diagonal(alike, False)
     group = _connected(len(cosine), np.argwhere(alike))
     sizes = np.bincount(group, minlength=len(cosine))[group]

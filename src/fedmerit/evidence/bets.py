@@ -25,33 +25,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.scorers.cohort import compared_groups, find_cohort
-from fedmerit.scorers.conditional import EXPLAINED
+from fedmerit.evidence.cohort import compared_groups, find_cohort
+from fedmerit.evidence.limits import LIMITS
+from fedmerit.flags import Flag, Kind
 from fedmerit.types import Contributions
 
-# Why a client is flagged that nothing but earlier rounds speak against.
-NAMED = "has not worked in earlier rounds"
 # False discovery rate at which clients are named where nothing else is asked for.
 NAMING_RATE = 0.01
-# A client must agree at least this much of what is typical ...
-_LEAST_SHARE = 0.25
-# ... but never more than this is bet in one round, and who disagrees counts as one that agrees so
-# little: one odd round must not decide alone.
-_LARGEST_BET = 3.0
-_LEAST_AGREEMENT = -0.5
-# Chance that a report is explained by public information although the client worked, and the share
-# of its wealth that the second bet puts on that: one odd round must not decide there either.
-_HONEST_REPLAYS = 0.01
-_STAKE = 0.1
 
 
 @dataclass(frozen=True)
 class Wealth:
-    """What two bets against one client have come to, as logarithms, and over how many rounds."""
+    """What two bets against one client have come to, as logarithms, and over how many rounds.
+
+    `flag` is the latest that accused the client in a round.
+    """
 
     independent: float = 0.0
     replayed: float = 0.0
     rounds: int = 0
+    flag: Flag | None = None
 
     @property
     def evidence(self) -> float:
@@ -66,13 +59,18 @@ def bet(
     gains = _gains_by_independence(result)
     after = {}
     for row, client in enumerate(clients):
-        before = known.get(client, Wealth())
+        before, flag = known.get(client, Wealth()), result.flags[row]
         gain = 0.0
-        if not np.isnan(result.explained[row]):
-            replayed = result.reasons[row].startswith(EXPLAINED)
-            gain = float(np.log(1 - _STAKE + replayed * _STAKE / _HONEST_REPLAYS))
+        if result.evidence is not None:
+            replayed = flag is not None and flag.kind is Kind.EXPLAINED
+            gain = float(np.log(1 - LIMITS.stake + replayed * LIMITS.stake / LIMITS.honest_replays))
+        # That a client is named says no more than is known here.
+        accused = flag is not None and flag.accuses and flag.kind is not Kind.NAMED
         after[client] = Wealth(
-            before.independent + float(gains[row]), before.replayed + gain, before.rounds + 1
+            before.independent + float(gains[row]),
+            before.replayed + gain,
+            before.rounds + 1,
+            flag.with_names(clients) if flag is not None and accused else before.flag,
         )
     return after
 
@@ -80,13 +78,15 @@ def bet(
 def _gains_by_independence(result: Contributions) -> NDArray[np.float64]:
     """Return what the first bet gains against each client; 0 where it was not compared."""
     gains = np.zeros(len(result.scores))
+    if result.z is None:
+        return gains
     barred = result.flagged & ~result.eligible
     # Many clients are scored in panels that are not compared with each other.
     for panel in compared_groups(result.z):
         z = result.z[np.ix_(panel, panel)]
         cohort = find_cohort(z, barred[panel])
-        delta = min(_LEAST_SHARE * max(cohort.typical, 0.0), _LARGEST_BET)
-        gain = delta * delta / 2 - delta * np.maximum(cohort.agreement, _LEAST_AGREEMENT)
+        delta = min(LIMITS.least_share * max(cohort.typical, 0.0), LIMITS.largest_bet)
+        gain = delta * delta / 2 - delta * np.maximum(cohort.agreement, LIMITS.least_agreement)
         compared = (~np.isnan(z[:, cohort.members])).any(axis=1)
         gains[panel] = np.where(compared, gain, 0.0)
     return gains

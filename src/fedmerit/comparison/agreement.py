@@ -13,8 +13,8 @@ from fedmerit.kernels.agreement import (
     VARIANCE,
     score_pairs,
 )
-from fedmerit.scorers.pairs import fits_a_matrix, joint_counts, pair_matrix
-from fedmerit.types import Signals
+from fedmerit.comparison.pairs import fits_a_matrix, joint_counts, pair_matrix
+from fedmerit.types import Pairs, Signals
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,12 @@ class PairScores:
         means: NDArray[np.float64] = total / np.bincount(client, minlength=self.clients)
         return means
 
-    def matrix(self, values: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Put the values into a (k, k) matrix, NaN where not compared; None if it is too large."""
+    def matrices(self) -> Pairs | None:
+        """Put everything into (k, k) matrices, NaN where not compared; None if too large."""
         if not fits_a_matrix(self.clients, len(self.ordered)):
             return None
-        return pair_matrix(self.clients, self.ordered, values)
+        columns = (self.score, self.agreement, self.chance, self.z)
+        return Pairs(*(pair_matrix(self.clients, self.ordered, column) for column in columns))
 
 
 def score_groups(

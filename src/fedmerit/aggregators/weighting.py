@@ -6,12 +6,13 @@ from numpy.typing import ArrayLike, NDArray
 from fedmerit.types import Contributions
 from fedmerit.validation import check_number, check_vector
 
-PAPER_ALPHA = 10.0
+# How strongly weights follow scores where nothing else is asked for; the paper's for MNIST.
+ALPHA = 10.0
 # Scores beyond this would overflow when multiplied or subtracted; softmax is 0 or 1 long before.
 _LARGEST_EXPONENT = 1e300
 
 
-def weights(scores: ArrayLike, alpha: float = PAPER_ALPHA) -> NDArray[np.float64]:
+def weights(scores: ArrayLike, alpha: float = ALPHA) -> NDArray[np.float64]:
     """Return softmax weights, ``exp(alpha Q_i) / sum_j exp(alpha Q_j)`` (Algorithm 3).
 
     Parameters
@@ -39,7 +40,7 @@ def weights(scores: ArrayLike, alpha: float = PAPER_ALPHA) -> NDArray[np.float64
     return result
 
 
-def gated_weights(result: Contributions, alpha: float = PAPER_ALPHA) -> NDArray[np.float64]:
+def gated_weights(result: Contributions, alpha: float = ALPHA) -> NDArray[np.float64]:
     """Return softmax weights times the squared evidence; without evidence a client gets exactly 0.
 
     Evidence is how far a client agrees with the cohort relative to what is typical there: a client
@@ -47,8 +48,10 @@ def gated_weights(result: Contributions, alpha: float = PAPER_ALPHA) -> NDArray[
     share one weight. In a round in which nobody is eligible there is nothing to choose by, and all
     weights are equal.
     """
-    soft = weights(result.scores, alpha) / result.copies
-    gated = np.where(result.eligible, soft * result.evidence**2, 0.0)
+    soft = weights(result.scores, alpha)
+    if result.evidence is not None:
+        soft = soft / result.evidence.copies * result.evidence.agreement**2
+    gated = np.where(result.eligible, soft, 0.0)
     total = gated.sum()
     if total == 0.0:
         return np.full(len(soft), 1 / len(soft))

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.quantisers import bins_of_equal_counts
-from fedmerit.scorers.sampling import choose_parameters, restrict
+from fedmerit.sampling.draw import choose_parameters, restrict
 from fedmerit.types import FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_finite
 

@@ -1,0 +1,1 @@
+"""Clients compared: which pairs, how far they agree, what is private, what points where."""

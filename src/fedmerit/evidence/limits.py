@@ -1,0 +1,80 @@
+"""Every threshold that decides about a client, in one place, each with where it comes from.
+
+*Derived* follows from a stated error rate or from arithmetic. *Chosen* is a convention that needs
+no data. *Tuned* was found on development seeds of the data set that is named; what was tried beside
+it is in docs/decisions.
+"""
+
+from dataclasses import dataclass
+from math import pi, sqrt
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Thresholds of the gate, the bets over rounds and the merit score."""
+
+    # --- who belongs together (evidence.cohort)
+    # Derived: chance that any two of all independent clients of a round are joined by accident.
+    family_error: float = 0.01
+    # Tuned (MNIST, 0004): members whose typical mean z is below this are no yardstick ...
+    clear_z: float = 6.0
+    # ... and a quarter of what is typical is far below (tuned, MNIST, 0004).
+    far_below: float = 0.25
+    # Chosen: members whose typical median z is below one standard deviation do not agree broadly.
+    least_breadth_z: float = 1.0
+    # Derived: mean of the positive part of a standard normal.
+    positive_part: float = 1 / sqrt(2 * pi)
+    # Tuned (MNIST, 0005): private parts this similar are one client's work sent twice.
+    copy_cosine: float = 0.98
+
+    # --- who is alone (scorers.conditional)
+    # Tuned (MNIST, 0004): a client is flagged for lack of agreement only if a typical accepted one
+    # has so many times its z.
+    margin: float = 2.0
+    # Chosen: a residual of so many roundings of the numbers behind it, or fewer, is a tie.
+    precision_roundings: float = 16.0
+
+    # --- bets over rounds (evidence.bets)
+    # Tuned (LeNet-5 on MNIST, seeds 650 and 10, 0011): a client must agree at least this much of
+    # what is typical ...
+    least_share: float = 0.25
+    # ... but never more than this is bet in one round, and who disagrees counts as one that agrees
+    # so little: one odd round must not decide alone (chosen, 0011).
+    largest_bet: float = 3.0
+    least_agreement: float = -0.5
+    # Assumed: chance that a report is explained by public information although the client worked,
+    # and the share of its wealth that the second bet puts on that (chosen).
+    honest_replays: float = 0.01
+    stake: float = 0.1
+
+    # --- the merit score (scorers.merit)
+    # Tuned (MNIST, 0005): updates longer than so many median norms count as if they had that norm.
+    norm_cap: float = 2.0
+    # Chosen: cosines of independent vectors are about 1 / sqrt(parameters); three times that.
+    chance: float = 3.0
+    # Tuned (MNIST, 0005): a client typically shows what it shows with the better quarter of peers.
+    better_peers: float = 0.75
+    # Tuned (MNIST, 0005): private parts count by their norm, up to so many median norms.
+    size_cap: float = 2.0
+    # Tuned (MNIST, 0009): a cohort that agrees less than this has no direction to compare with.
+    least_direction: float = 0.02
+    # Derived: of normal values, the standard deviation is so many median absolute deviations.
+    sd_per_mad: float = 1.4826
+    # Chosen: a private part below this share of the update is rounding.
+    rounding: float = 3e-6
+    # Tuned (MNIST, 0009): a client is reversed that points against the cohort by at least half of
+    # what the cohort agrees, so many robust standard deviations below those who do not, who point
+    # one way, and whose private work is shared by few.
+    reversed_at: float = -0.5
+    reversed_deviations: float = 5.0
+    one_way: float = 1.25
+    little_trust: float = 0.2
+    # Tuned (MNIST, 0012): in an undecided round a client is paid that has this share of the trust.
+    least_trust: float = 0.1
+    # Tuned (MNIST, 0012): who agrees with most members less than this agrees with few.
+    broad: float = 0.75
+    # Tuned (MNIST, 0009): below this agreement of the trusted, who points away is not paid less.
+    clear_direction: float = 0.25
+
+
+LIMITS = Limits()

@@ -1,0 +1,294 @@
+"""One round, whatever engine runs it: screen, score, weigh and pay; and, apart from it, combine.
+
+Engines differ in where updates come from and where the new model goes; everything in between is
+here. Same updates, history and random stream in, same bits out.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.aggregators import aggregate
+from fedmerit.aggregators.touched import mean_over_touching
+from fedmerit.aggregators.weighting import gated_weights
+from fedmerit.aggregators.weighting import weights as score_weights
+from fedmerit.agreement_map import pack_agreement
+from fedmerit.flags import Flag, Kind
+from fedmerit.incentive.paying import pay_round
+from fedmerit.incentive.rewards import Payments
+from fedmerit.rng import stream
+from fedmerit.server.history import RoundHistory
+from fedmerit.server.replies import Replies
+from fedmerit.server.rules import RoundRules
+from fedmerit.types import ClientRecord, Contributions, FloatArray, Rejection
+from fedmerit.validation import MIN_CLIENTS, check_weights
+
+# Longer than so many times the typical update and the global model is no update but an attack on
+# the arithmetic. Shrinking handles what is merely long.
+ABSURD_NORM = 1000.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a round comes to, before anything is combined.
+
+    Attributes
+    ----------
+    replies : Replies
+        Those that were scored; none where the round was skipped.
+    weights : (k,) float
+        What each of them weighs.
+    clients : tuple of ClientRecord
+    rejected : tuple of Rejection
+    history : RoundHistory
+        What is remembered after it.
+    contributions : Contributions or None
+        None where nobody was scored.
+    """
+
+    replies: Replies
+    weights: NDArray[np.float64]
+    clients: tuple[ClientRecord, ...]
+    rejected: tuple[Rejection, ...]
+    history: RoundHistory
+    contributions: Contributions | None = None
+
+    @property
+    def skipped(self) -> bool:
+        """Whether there was nothing to judge: the global model stays."""
+        return not len(self.weights)
+
+    @property
+    def agreement(self) -> bytes:
+        """Who agrees with whom, packed for the record; empty where nobody was compared."""
+        found = None if self.contributions is None else self.contributions.pairwise
+        return b"" if found is None else pack_agreement(found)
+
+
+class Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to `name`."""
+        begin = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+
+
+def scoring_stream(seed: int | None, number: int) -> np.random.Generator:
+    """Return the random stream that scores round `number`.
+
+    A server that pays should give no seed: fresh entropy is what clients cannot foresee.
+    """
+    if seed is None:
+        return np.random.default_rng()
+    return stream(seed, "round", number, "scoring")
+
+
+def judge_round(
+    rules: RoundRules,
+    history: RoundHistory,
+    replies: Replies,
+    rng: np.random.Generator,
+    *,
+    layers: NDArray[np.integer] | None = None,
+    scored: NDArray[np.int64] | None = None,
+    rejected: Sequence[Rejection] = (),
+    clock: Clock | None = None,
+) -> Judgement:
+    """Score, weigh and pay the replies of one round.
+
+    Parameters
+    ----------
+    rules : RoundRules
+    history : RoundHistory
+        Its newest model is the one the clients started from.
+    replies : Replies
+    rng : Generator
+        For the scorer.
+    layers : (d,) integers, optional
+        The layer of each parameter.
+    scored : positions, optional
+        The parameters that scores look at, where these are not all.
+    rejected : sequence of Rejection
+        Replies that were turned away before; they are paid what the reward rule has for them.
+    clock : Clock, optional
+        Gets the seconds of scoring.
+
+    Returns
+    -------
+    Judgement
+        With fewer than two usable replies the round is skipped.
+    """
+    clock = Clock() if clock is None else clock
+    replies, absurd = _screen(replies, history.models[-1])
+    refused = (*rejected, *absurd)
+    clients = list(replies.clients)
+    if len(clients) < MIN_CLIENTS:
+        reason = f"scores need {MIN_CLIENTS} usable replies, got {len(clients)}"
+        return skip_round(history, replies, refused, reason)
+    contributions = None
+    if rules.scorer is not None:
+        with clock.phase("scoring"):
+            seen = replies if scored is None else replies.at(scored)
+            known = history if scored is None else history.at(scored)
+            layer = layers if layers is None or scored is None else layers[scored]
+            needs = rules.needs
+            levels = None if needs.floats else seen.signals
+            inputs = known.inputs(
+                clients, seen.updates if levels is None else levels, layer, needs
+            )
+            contributions = rules.scorer.score(inputs, rng)
+            del inputs  # as large as the updates themselves
+            known = known.remembering(clients, seen.updates, contributions, needs)
+            history = replace(known, models=history.models)
+    weights = _weights(rules, replies, contributions)
+    payments = None
+    if rules.reward is not None and contributions is not None:
+        # Once each: a client may have sent several replies that were refused, or one that was not.
+        outside = dict.fromkeys(r.client for r in refused if r.client not in clients)
+        payments = pay_round(rules.reward, contributions, clients, list(outside))
+    records = _client_records(replies, weights, contributions, payments, refused)
+    return Judgement(replies, weights, records, refused, history, contributions)
+
+
+def skip_round(
+    history: RoundHistory, replies: Replies, rejected: Sequence[Rejection], reason: str
+) -> Judgement:
+    """Return a round that nobody is judged in: every reply is refused with the reason."""
+    words = f"{Kind.SKIPPED.words}: {reason}"
+    alone = tuple(Rejection(client, words, Kind.SKIPPED) for client in replies.clients)
+    return Judgement(replies.only([]), np.empty(0), (), (*rejected, *alone), history)
+
+
+def combine_round(
+    rules: RoundRules,
+    judged: Judgement,
+    *,
+    touched: NDArray[np.int64] | None = None,
+    clock: Clock | None = None,
+) -> FloatArray | None:
+    """Combine the updates of a judged round by its weights; None where it was skipped.
+
+    `touched`, (e,), is the embedding row of each of the first e parameters: rows are averaged over
+    the clients that moved them, see `mean_over_touching`.
+    """
+    if judged.skipped:
+        return None
+    with (Clock() if clock is None else clock).phase("aggregation"):
+        change = aggregate(
+            judged.replies.updates,
+            None if rules.weighting == "uniform" else judged.weights,
+            rule=rules.rule,
+            norm_bound=rules.norm_bound,
+        )
+        if touched is not None:
+            change = mean_over_touching(change, judged.replies.updates, judged.weights, touched)
+    return change
+
+
+def _screen(replies: Replies, model: FloatArray) -> tuple[Replies, tuple[Rejection, ...]]:
+    """Turn away updates whose length is absurd.
+
+    The yardstick is the lower median of the updates that are not zero, or the global model where
+    that is longer: so a majority of tiny reports cannot turn away those who work.
+    """
+    norms = [_norm(row) for row in replies.updates]
+    known = sorted(norm for norm in norms if norm > 0)
+    if not known:
+        return replies, ()
+    limit = ABSURD_NORM * max(known[(len(known) - 1) // 2], _norm(model))
+    usable = [row for row, norm in enumerate(norms) if math.isfinite(norm) and norm <= limit]
+    absurd = tuple(
+        Rejection(
+            replies.clients[row],
+            f"the update's norm must be at most {limit:.3g}, got {norms[row]:.3g}",
+        )
+        for row in range(len(norms))
+        if row not in usable
+    )
+    return replies.only(usable), absurd
+
+
+def _norm(vector: FloatArray) -> float:
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(np.einsum("i,i->", vector, vector, dtype=np.float64)))
+
+
+def _weights(
+    rules: RoundRules, replies: Replies, contributions: Contributions | None
+) -> NDArray[np.float64]:
+    clients = len(replies.clients)
+    if rules.weighting == "score" and contributions is not None:
+        return score_weights(contributions.scores, rules.alpha)
+    if rules.weighting == "gated" and contributions is not None:
+        return gated_weights(contributions, rules.alpha)
+    if rules.weighting == "size":
+        return check_weights([size or 0 for size in replies.num_examples], clients)
+    return np.full(clients, 1 / clients)
+
+
+def _client_records(
+    replies: Replies,
+    weights: NDArray[np.float64],
+    contributions: Contributions | None,
+    payments: Payments | None,
+    refused: Sequence[Rejection],
+) -> tuple[ClientRecord, ...]:
+    """Put together what is known about each client of a round; NaN scores where none were made.
+
+    A client whose reply was rejected is among them only if the reward rule pays it nevertheless.
+    """
+    if contributions is None:
+        contributions = Contributions.of("none", np.full(len(replies.clients), np.nan))
+    rewards = {} if payments is None else payments.by_client()
+    labels: Sequence[str | None] = replies.behaviours or [None] * len(replies.clients)
+
+    def flag(row: int, reward: int | None) -> Flag | None:
+        found = contributions.flags[row]
+        if found is None and reward == 0:
+            return Flag(Kind.UNPAID)
+        return None if found is None else found.with_names(replies.clients)
+
+    used = tuple(
+        ClientRecord(
+            client=client,
+            score=float(contributions.scores[row]),
+            weight=float(weights[row]),
+            p_value=_entry(contributions.p_values, row),
+            epsilon=_entry(contributions.epsilon, row),
+            flag=flag(row, rewards.get(client)),
+            reward=rewards.get(client),
+            num_examples=replies.num_examples[row],
+            behaviour=labels[row],
+            label=replies.labels.get(client),
+        )
+        for row, client in enumerate(replies.clients)
+    )
+    refusals: dict[str, Rejection] = {}
+    for refusal in refused:
+        refusals.setdefault(refusal.client, refusal)
+    return used + tuple(
+        ClientRecord(
+            client=client,
+            score=math.nan,
+            weight=math.nan,
+            flag=Flag(refusal.kind, refusal.reason),
+            reward=rewards[client],
+        )
+        for client, refusal in refusals.items()
+        if client not in replies.clients and rewards.get(client)
+    )
+
+
+def _entry(column: NDArray[np.float64] | None, row: int) -> float | None:
+    return None if column is None or np.isnan(column[row]) else float(column[row])

@@ -1,0 +1,96 @@
+"""How a round is settled: one frozen set of rules that checks itself, and passes as a whole."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from fedmerit.aggregators import AGGREGATORS, NORM_BOUND
+from fedmerit.aggregators.weighting import ALPHA
+from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.incentive.rewards import RewardRule, parse_reward
+from fedmerit.scorers import Merit, make_scorer
+from fedmerit.types import Needs, Scorer, needs_of
+from fedmerit.validation import check_number
+
+WEIGHTINGS = ("gated", "score", "size", "uniform")
+
+
+@dataclass(frozen=True)
+class RoundRules:
+    """How a round is scored, weighed, combined and paid.
+
+    Attributes
+    ----------
+    scorer : Scorer, str or None
+        A scorer or its name. None scores nobody (plain FedAvg needs no scores).
+    weighting : str
+        "gated": softmax of `alpha` times the score over clients with evidence of work, nothing for
+        the others; "score": softmax over all (Fed-PCA); "size": by claimed data size (FedAvg);
+        "uniform".
+    alpha : float
+        How strongly weights follow scores.
+    rule : str
+        How updates are combined, a name in `fedmerit.AGGREGATORS`.
+    norm_bound : float or None
+        Updates longer than so many median norms are shrunk before they are combined.
+    reward : RewardRule, str or None
+        How a round is paid: a rule, or its name with its settings, as
+        ``"positive:budget=10000"``. A round with fewer than two usable replies has no scores and
+        pays nobody.
+    """
+
+    scorer: Scorer | None = field(default_factory=Merit)
+    weighting: str = "gated"
+    alpha: float = ALPHA
+    rule: str = "mean"
+    norm_bound: float | None = NORM_BOUND
+    reward: RewardRule | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scorer, str):
+            object.__setattr__(self, "scorer", make_scorer(self.scorer))
+        elif self.scorer is not None and not isinstance(self.scorer, Scorer):
+            raise SettingError(f"scorer must be a name or a Scorer, got {self.scorer!r}")
+        if isinstance(self.reward, str):
+            object.__setattr__(self, "reward", parse_reward(self.reward))
+        elif self.reward is not None and not isinstance(self.reward, RewardRule):
+            raise SettingError(f"reward must be a RewardRule or its name, got {self.reward!r}")
+        check_number("alpha", self.alpha, least=0)
+        if self.weighting not in WEIGHTINGS:
+            raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)
+        if self.weighting in ("gated", "score") and self.scorer is None:
+            raise SettingError(f"weighting {self.weighting} needs a scorer, got None")
+        if self.norm_bound is not None:
+            check_number("norm_bound", self.norm_bound, above=0)
+        if self.reward is not None and self.scorer is None:
+            raise SettingError("a reward needs a scorer, got None")
+        if self.rule not in AGGREGATORS:
+            raise UnknownNameError.of("rule", self.rule, AGGREGATORS)
+        takes_weights = "weights" in inspect.signature(AGGREGATORS[self.rule]).parameters
+        if self.weighting != "uniform" and not takes_weights:
+            raise SettingError(
+                f"rule {self.rule} takes no weights and needs weighting uniform, "
+                f"got {self.weighting}"
+            )
+
+    @classmethod
+    def of(cls, rules: "RoundRules | None", settings: Mapping[str, object]) -> "RoundRules":
+        """Return `rules`, or rules made of single `settings`; both at once are an error."""
+        names = [known.name for known in fields(cls)]
+        for name in settings:
+            if name not in names:
+                raise UnknownNameError.of("setting", name, names)
+        if rules is None:
+            return cls(**settings)  # type: ignore[arg-type]
+        if settings:
+            raise SettingError(f"give rules or single settings, got both: {', '.join(settings)}")
+        return rules
+
+    @property
+    def needs(self) -> Needs:
+        """What the scorer asks for."""
+        return needs_of(self.scorer)
+
+    def settings(self) -> dict[str, object]:
+        """Return every rule by name, for logs and ledgers."""
+        return {known.name: getattr(self, known.name) for known in fields(self)}

@@ -1,0 +1,540 @@
+"""`Server`: the state of a federation, and one verb that settles a round."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.errors import (
+    CheckpointError,
+    InvalidInputError,
+    RoundFailedError,
+    SettingError,
+    UpdatesError,
+)
+from fedmerit.evidence.bets import NAMING_RATE
+from fedmerit.evidence.watch import Verdict, verdicts_of
+from fedmerit.flags import Flag, Kind
+from fedmerit.ledger import Ledger, RunRecorder, SigningKey
+from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS, RoundHistory
+from fedmerit.server.judging import (
+    Clock,
+    Judgement,
+    combine_round,
+    judge_round,
+    scoring_stream,
+    skip_round,
+)
+from fedmerit.server.layout import Array, Layout, as_array
+from fedmerit.server.plain import from_plain, to_plain
+from fedmerit.server.replies import Replies, check_size, clean
+from fedmerit.server.rules import RoundRules
+from fedmerit.server.state import (
+    ServerState,
+    read_state,
+    state_arrays,
+    state_from,
+    write_state,
+)
+from fedmerit.server.totals import Total, with_round
+from fedmerit.types import Contributions, FloatArray, Rejection, RoundRecord, freeze
+from fedmerit.version import __version__
+
+Model = Any  # a vector, or a mapping from name to array; NumPy, tensors, anything with __array__
+Path_ = str | PathLike[str]
+Evaluate = Callable[[Model], Mapping[str, float]]
+# The one array of a model that is a plain vector.
+_VECTOR = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a round came to, by client.
+
+    Attributes
+    ----------
+    round : int
+    scores, weights : mapping of client to float
+    flags : mapping of client to Flag or None
+        What speaks against a report, or why it has no weight or no pay.
+    payments : mapping of client to int
+        In the smallest unit; empty without a reward rule.
+    rejected : mapping of client to str
+        Replies that were not used, and why.
+    contributions : Contributions or None
+        What the scorer said; its rows are the clients in the order of `scores`.
+    """
+
+    round: int
+    scores: Mapping[str, float]
+    weights: Mapping[str, float]
+    flags: Mapping[str, Flag | None]
+    payments: Mapping[str, int]
+    rejected: Mapping[str, str]
+    contributions: Contributions | None = None
+
+    @classmethod
+    def of(cls, record: RoundRecord, contributions: Contributions | None) -> "Result":
+        """Sort a record by client."""
+        used = [client for client in record.clients if not np.isnan(client.weight)]
+        return cls(
+            record.round,
+            {client.client: client.score for client in used},
+            {client.client: client.weight for client in used},
+            {client.client: client.flag for client in used},
+            {c.client: c.reward for c in record.clients if c.reward is not None},
+            {refusal.client: refusal.reason for refusal in record.rejected},
+            contributions,
+        )
+
+
+class Server:
+    """Keeps a federation: model, history, evidence over rounds, totals, ledger.
+
+    Parameters
+    ----------
+    model : vector, or mapping from name to array
+        NumPy arrays, tensors, anything with ``__array__``. Floating-point arrays are combined, and
+        scored unless they are running statistics of a normalisation; others keep their value.
+    rules : RoundRules, optional
+        How rounds are settled; or give single rules as further arguments, such as ``scorer``,
+        ``weighting``, ``reward="positive:budget=10000"``.
+    ledger : path, optional
+        Ledger in which every round is recorded, new or continued.
+    key : SigningKey, optional
+        Signs what goes into the ledger.
+    seed : int, optional
+        Makes scores repeatable. A server that pays leaves it out.
+    state : path, optional
+        The server saves itself there after every round.
+    record : callable, optional
+        Gets a `RoundRecord` of every round.
+    layers : (d,) integers, optional
+        The layer of each parameter; by default by the arrays' names.
+    scored : positions, optional
+        The parameters that scores look at; by default all but running statistics.
+    touched : (e,) integers, optional
+        The embedding row of each of the first e parameters, see `mean_over_touching`.
+    older, remembered : int
+        How many global updates and how many clients' last reports are kept; each costs the memory
+        of one model.
+    about : mapping, optional
+        Plain values that go into the ledger with the rules.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> news = rng.normal(size=2000)
+    >>> with Server(np.zeros(2000), seed=1) as server:
+    ...     result = server.settle(
+    ...         updates={
+    ...             "ann": news + rng.normal(size=2000),
+    ...             "bob": news + rng.normal(size=2000),
+    ...             "cat": news + rng.normal(size=2000),
+    ...             "eve": rng.normal(size=2000),
+    ...         }
+    ...     )
+    >>> result.flags["eve"].kind.value, result.weights["eve"]
+    ('independent', 0.0)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        rules: RoundRules | None = None,
+        ledger: Path_ | None = None,
+        key: SigningKey | None = None,
+        seed: int | None = None,
+        state: Path_ | None = None,
+        record: Callable[[RoundRecord], None] | None = None,
+        layers: NDArray[np.integer] | None = None,
+        scored: NDArray[np.int64] | None = None,
+        touched: NDArray[np.int64] | None = None,
+        older: int = OLDER_UPDATES,
+        remembered: int = REMEMBERED_CLIENTS,
+        about: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
+        self.rules = RoundRules.of(rules, settings)
+        self.seed, self._record, self._key = seed, record, key
+        self._about, self._run = dict(about or {}), uuid4().hex
+        self._layers, self._scored, self._touched = layers, scored, touched
+        self._state_path = None if state is None else Path(state)
+        self._pending: RoundRecord | None = None
+        self._judged: Judgement | None = None
+        self.clock = Clock()
+        self._vector = not isinstance(model, Mapping)
+        arrays = self._arrays(model)
+        self.layout = Layout(arrays.items())
+        self._fixed = {name: arrays[name] for name in self.layout.shapes if name in self.layout.fixed}
+        first = freeze(self.layout.flatten(arrays.items()))
+        self.state = ServerState(0, RoundHistory(older, remembered).published(first))
+        self._ledger: Ledger | None = None
+        self._keep: RunRecorder | None = None
+        self._ledger_path = None if ledger is None else Path(ledger)
+        if self._ledger_path is not None:
+            self._open_ledger(resume=False)
+
+    # --- the model
+
+    @property
+    def model(self) -> Any:
+        """The current global model, in the form it was given: a vector, or arrays by name."""
+        arrays = self.layout.cut(self.state.model)
+        if self._vector:
+            return arrays[_VECTOR]
+        return {name: arrays.get(name, self._fixed.get(name)) for name in self.layout.shapes}
+
+    @property
+    def round(self) -> int:
+        """How many rounds have been judged."""
+        return self.state.round
+
+    def publish(self, model: Model) -> None:
+        """Take the model that clients start from next: an engine's that combines by itself.
+
+        It is public from here on. A model of another layout is an error: its rounds cannot be
+        compared with those before.
+        """
+        arrays = self._arrays(model)
+        if Layout(arrays.items()) != self.layout:
+            raise UpdatesError("the model must have the arrays of the one before, got others")
+        self._fixed = {name: arrays[name] for name in self._fixed}
+        self._publish(freeze(self.layout.flatten(arrays.items())))
+
+    def _publish(self, vector: FloatArray) -> None:
+        newest = self.state.model
+        if vector.dtype == newest.dtype and np.array_equal(vector, newest):
+            return  # a round that changed nothing tells nobody anything
+        self.state = replace(self.state, history=self.state.history.published(vector))
+
+    def _arrays(self, model: Model) -> dict[str, Array]:
+        if self._vector:
+            array = as_array("the model", model)
+            if array.ndim != 1:
+                raise UpdatesError(f"a model must be a vector or a mapping, got {array.shape}")
+            return {_VECTOR: array}
+        return {str(name): as_array(str(name), value) for name, value in model.items()}
+
+    # --- a round
+
+    def settle(
+        self,
+        models: Mapping[str, Model] | None = None,
+        sizes: Mapping[str, float] | None = None,
+        *,
+        updates: Mapping[str, Model] | None = None,
+        labels: Mapping[str, str] | None = None,
+        evaluate: Evaluate | None = None,
+    ) -> Result:
+        """Check, judge, combine, pay and write down one round.
+
+        Parameters
+        ----------
+        models : mapping from client to model
+            What clients trained, in the form of the server's model; or give `updates`.
+        sizes : mapping from client to number, optional
+            Claimed data sizes.
+        updates : mapping from client to update
+            Trained model minus the server's.
+        labels : mapping from client to str, optional
+            How clients call themselves; shown beside their ids.
+        evaluate : callable, optional
+            Gets the new model and returns metrics, which are recorded with the round.
+
+        Returns
+        -------
+        Result
+            A reply that cannot be used is among the `rejected`; it concerns that client only.
+
+        Raises
+        ------
+        RoundFailedError
+            Every reply was refused for the same reason: the fault is not a client's.
+        """
+        result = self.judge(models, sizes, updates=updates, labels=labels)
+        self.combine()
+        if evaluate is not None:
+            self.note(evaluate(self.model))
+        self.write()
+        return result
+
+    def judge(
+        self,
+        models: Mapping[str, Model] | None = None,
+        sizes: Mapping[str, float] | None = None,
+        *,
+        updates: Mapping[str, Model] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Score, flag, weigh and pay; for engines that combine by themselves. See `settle`."""
+        if (models is None) == (updates is None):
+            raise SettingError("give models or updates, got " + ("both" if models else "neither"))
+        replies, rejected = self._read(models, updates, sizes or {}, labels or {})
+        return self.judge_replies(replies, rejected)
+
+    def judge_replies(self, replies: Replies, rejected: Sequence[Rejection] = ()) -> Result:
+        """Judge replies that an engine has read, beside those that it had to refuse."""
+        self.write()
+        self._fail_together(replies, rejected)
+        number = self.state.round + 1
+        try:
+            judged = judge_round(
+                self.rules,
+                self.state.history,
+                replies,
+                scoring_stream(self.seed, number),
+                layers=self.layout.layers if self._layers is None else self._layers,
+                scored=self.layout.scored if self._scored is None else self._scored,
+                rejected=rejected,
+                clock=self.clock,
+            )
+        except InvalidInputError as error:
+            judged = skip_round(self.state.history, replies, rejected, str(error))
+        self._judged = judged
+        self._pending = RoundRecord(
+            number, judged.clients, judged.rejected, agreement=judged.agreement
+        )
+        self.state = replace(self.state, round=number, history=judged.history)
+        return Result.of(self._pending, judged.contributions)
+
+    def combine(self) -> Any:
+        """Combine the judged replies by the rules; return the new model, which is public now.
+
+        The model stays as it was where the round was skipped, or would not be finite.
+        """
+        if self._judged is None:
+            raise SettingError("a round must be judged before it is combined, got none")
+        judged, self._judged = self._judged, None
+        change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
+        if change is not None:
+            vector = (self.state.model + change).astype(self.layout.dtype, copy=False)
+            self.layout.cut(vector)  # must stay finite as what the arrays are
+            self._publish(freeze(vector))
+        return self.model
+
+    def note(self, metrics: Mapping[str, float]) -> None:
+        """Add metrics, or seconds of the engine's own phases, to the round that is under way."""
+        if self._pending is not None:
+            known = {**self._pending.metrics, **metrics}
+            self._pending = replace(self._pending, metrics=known)
+
+    def write(self) -> RoundRecord | None:
+        """Write down the round that is over: totals, state file, ledger; return its record."""
+        if self._pending is None:
+            return None
+        record = replace(self._pending, seconds=dict(self.clock.seconds))
+        self._pending, self._judged, self.clock = None, None, Clock()
+        totals = with_round(self.state.totals, record)
+        self.state = replace(self.state, totals=totals, record=record)
+        # The state first: a ledger that misses the newest round is given it by `load`.
+        if self._state_path is not None:
+            self.save(self._state_path)
+        for keep in (self._keep, self._record):
+            if keep is not None:
+                keep(record)
+        return record
+
+    def _read(
+        self,
+        models: Mapping[str, Model] | None,
+        updates: Mapping[str, Model] | None,
+        sizes: Mapping[str, float],
+        labels: Mapping[str, str],
+    ) -> tuple[Replies, list[Rejection]]:
+        sent = models if models is not None else updates
+        if not isinstance(sent, Mapping):
+            raise UpdatesError(f"replies must be a mapping from client, got {type(sent).__name__}")
+        for name in sizes:
+            if name not in sent:
+                raise UpdatesError(f"sizes must be of clients that replied, got {name!r}")
+        start = self.state.model if models is not None else None
+        clients = sorted(map(str, sent))
+        if len(set(clients)) != len(clients):
+            raise UpdatesError("clients must have different names as text, got two alike")
+        by_text = {str(name): name for name in sent}
+        rows = np.empty((len(clients), self.layout.parameters), dtype=self.layout.dtype)
+        used: list[str] = []
+        claimed: list[int | None] = []
+        rejected: list[Rejection] = []
+        for client in clients:
+            try:
+                size = sizes.get(by_text[client])
+                number = None if size is None else check_size("size", size)
+                self._read_one(sent[by_text[client]], start, rows[len(used)])
+            except InvalidInputError as error:
+                rejected.append(Rejection(client, clean(str(error))))
+            else:
+                used.append(client)
+                claimed.append(int(number) if number and number.is_integer() else None)
+        named = {str(client): clean(label, 60) for client, label in labels.items()}
+        return Replies(used, rows[: len(used)], claimed, labels=named), rejected
+
+    def _read_one(self, reply: Model, start: FloatArray | None, into: Any) -> None:
+        if self._vector:
+            reply = {_VECTOR: reply}
+        if not isinstance(reply, Mapping):
+            raise UpdatesError(f"a reply must be arrays by name, got {type(reply).__name__}")
+
+        def read(name: str, shape: tuple[int, ...]) -> Array:
+            values = as_array(name or "the vector", reply[name])
+            if values.shape != shape:
+                raise UpdatesError(
+                    f"{name or 'the vector'} must have shape {shape}, got {values.shape}"
+                )
+            return values.reshape(-1)
+
+        self.layout.read_update(set(reply), read, start, into)
+
+    def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
+        """Stop where every reply fails for one reason: no client can help that."""
+        reasons = {refusal.reason for refusal in rejected if refusal.kind is Kind.REFUSED}
+        refused = [refusal for refusal in rejected if refusal.kind is Kind.REFUSED]
+        if not len(replies.clients) and len(refused) > 1 and len(reasons) == 1:
+            raise RoundFailedError(f"all {len(refused)} replies were refused: {reasons.pop()}")
+
+    # --- what is known
+
+    def verdicts(self, rate: float | None = None) -> list[Verdict]:
+        """Return what evidence over rounds says of every client, most suspicious first.
+
+        `rate` is the false discovery rate at which clients are named; by default the scorer's.
+        """
+        used = (self.rules.needs.naming or NAMING_RATE) if rate is None else rate
+        return verdicts_of(self.state.history.wealth, used)
+
+    def contributions(self) -> dict[str, Total]:
+        """Return what every client's rounds have come to so far."""
+        return dict(self.state.totals)
+
+    def report(self, path: Path_) -> Path:
+        """Write the page about the run so far; needs a ledger."""
+        if self._ledger_path is None:
+            raise SettingError("a report is made from the ledger, got a server without one")
+        from fedmerit.report import open_source, write_report
+
+        self.write()
+        write_report(open_source(self._ledger_path), Path(path))
+        return Path(path)
+
+    # --- keeping it
+
+    def save(self, path: Path_) -> None:
+        """Write the state into one file, whole or not at all."""
+        self.write()
+        arrays, meta = state_arrays(self.state)
+        places = {"layers": self._layers, "scored": self._scored, "touched": self._touched}
+        for name, positions in places.items():
+            if positions is not None:
+                arrays[name] = np.asarray(positions)
+        for number, (name, values) in enumerate(self._fixed.items()):
+            arrays[f"fixed-{number}"] = values
+        kinds = {name: str(dtype) for name, dtype in self.layout.dtypes.items()}
+        meta |= {
+            "software": __version__,
+            "run": self._run,
+            "seed": self.seed,
+            "about": {key: _as_text(value) for key, value in self._about.items()},
+            "ledger": None if self._ledger_path is None else str(self._ledger_path),
+            "rules": to_plain(self.rules),
+            "vector": self._vector,
+            "arrays": [[name, list(self.layout.shapes[name]), kinds[name]] for name in kinds],
+            "fixed": list(self._fixed),
+        }
+        write_state(Path(path), arrays, meta)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path_,
+        *,
+        rules: RoundRules | None = None,
+        ledger: Path_ | None = None,
+        key: SigningKey | None = None,
+        state: Path_ | None = None,
+        record: Callable[[RoundRecord], None] | None = None,
+    ) -> Self:
+        """Return the server that was saved; it goes on with the same bits.
+
+        Parameters
+        ----------
+        path : path
+        rules : RoundRules, optional
+            Only where the state holds a scorer or reward rule of your own, or to change them.
+        ledger : path, optional
+            Where the ledger lies now, if it was moved; the run in it is continued.
+        key : SigningKey, optional
+            The key that the run was started with, if it is signed.
+        state, record
+            As for a new server.
+
+        Raises
+        ------
+        CheckpointError
+            The file is damaged, of another kind, or from a newer version; nothing is changed.
+        """
+        arrays, meta = read_state(Path(path))
+        try:
+            known = from_plain(meta["rules"]) if rules is None else rules
+            parts = {name: np.zeros(shape, kind) for name, shape, kind in meta["arrays"]}
+            for number, name in enumerate(meta["fixed"]):
+                parts[name] = arrays[f"fixed-{number}"]
+            server = cls(
+                parts[_VECTOR] if meta["vector"] else parts,
+                rules=known,
+                key=key,
+                seed=meta["seed"],
+                state=state,
+                record=record,
+                about=meta["about"],
+                **{name: arrays.get(name) for name in ("layers", "scored", "touched")},  # type: ignore[arg-type]
+            )
+            server.state = state_from(arrays, meta)
+            server._run = meta["run"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{path} cannot be read as a state: {error}") from None
+        where = meta["ledger"] if ledger is None else ledger
+        if where is not None:
+            server._ledger_path = Path(where)
+            server._open_ledger(resume=True)
+        return server
+
+    def _open_ledger(self, *, resume: bool) -> None:
+        assert self._ledger_path is not None, "only called where there is one"
+        settings = {**self._about, **self.rules.settings(), "seed": self.seed}
+        plain = {name: _as_text(value) for name, value in settings.items()}
+        self._ledger = Ledger.open(self._ledger_path, key=self._key)
+        try:
+            self._keep = RunRecorder(
+                self._ledger, plain, __version__, fingerprint=self._run, resume=resume
+            )
+            newest = self.state.record
+            if newest is not None:
+                self._keep.catch_up(newest)
+        except BaseException:
+            self._ledger.close()
+            raise
+
+    def close(self) -> None:
+        """Write down what is under way and close the ledger."""
+        try:
+            self.write()
+        finally:
+            if self._ledger is not None:
+                self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _as_text(value: object) -> int | float | str | None:
+    return value if isinstance(value, int | float | str | None) else repr(value)

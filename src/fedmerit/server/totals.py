@@ -1,0 +1,104 @@
+"""What rounds have come to so far, client by client, and in lines for a log."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from fedmerit.flags import Flag
+from fedmerit.types import RoundRecord
+
+
+@dataclass(frozen=True)
+class Total:
+    """One client over all rounds so far.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds in which its reply was judged.
+    score, weight : float
+        Sums over these rounds.
+    reward : int
+        All it was paid, in the smallest unit.
+    flagged : int
+        Rounds in which it was flagged.
+    rejected : int
+        Replies that were not used.
+    flag : Flag or None
+        The latest.
+    label : str or None
+        How it calls itself.
+    """
+
+    rounds: int = 0
+    score: float = 0.0
+    weight: float = 0.0
+    reward: int = 0
+    flagged: int = 0
+    rejected: int = 0
+    flag: Flag | None = None
+    label: str | None = None
+
+
+def with_round(known: Mapping[str, Total], record: RoundRecord) -> dict[str, Total]:
+    """Return the totals after one more round."""
+    totals = dict(known)
+    for entry in record.clients:
+        before = totals.get(entry.client, Total())
+        after = replace(
+            before,
+            reward=before.reward + (entry.reward or 0),
+            flag=entry.flag or before.flag,
+            label=entry.label or before.label,
+        )
+        if not math.isnan(entry.weight):
+            after = replace(
+                after,
+                rounds=before.rounds + 1,
+                score=before.score + (0.0 if math.isnan(entry.score) else entry.score),
+                weight=before.weight + entry.weight,
+                flagged=before.flagged + entry.flagged,
+            )
+        totals[entry.client] = after
+    for refusal in record.rejected:
+        before = totals.get(refusal.client, Total())
+        flag = Flag(refusal.kind, refusal.reason)
+        totals[refusal.client] = replace(before, rejected=before.rejected + 1, flag=flag)
+    return totals
+
+
+def lines_of(totals: Mapping[str, Total]) -> Iterator[str]:
+    """Yield one line per client, those with most weight first."""
+    for client in sorted(totals, key=lambda c: (-totals[c].weight, c)):
+        total = totals[client]
+        label = f" (calls itself {total.label!r})" if total.label else ""
+        line = (
+            f"{client}{label}: {total.rounds} rounds, weight {total.weight:.3f}, "
+            f"flagged {total.flagged}, rejected {total.rejected}"
+        )
+        if total.reward:
+            line += f", reward {total.reward}"
+        if total.flag is not None:
+            line += f"; last reason: {total.flag.words}"
+        yield line
+
+
+def round_metrics(record: RoundRecord) -> dict[str, int | float]:
+    """Return score, weight, p-value, flag and reward of every client, by ``name/<client>``."""
+    found: dict[str, int | float] = {
+        "clients": sum(not math.isnan(client.weight) for client in record.clients),
+        "flagged": sum(client.flagged for client in record.clients),
+        "rejected": len(record.rejected),
+    }
+    for client in record.clients:
+        entries = {
+            "score": client.score,
+            "weight": client.weight,
+            "p-value": client.p_value,
+            "flagged": int(client.flagged),
+            "reward": client.reward,
+        }
+        for name, value in entries.items():
+            if value is not None and not math.isnan(value):
+                found[f"{name}/{client.client}"] = value
+    return found
