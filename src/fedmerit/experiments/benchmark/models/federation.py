@@ -1,12 +1,12 @@
 """A plain federation loop: every client in every round, some of them dishonest, any server."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.behaviours import Assignment, Behaviour, ClientView, Honest, Report, Stale
+from fedmerit.behaviours import Assignment, Behaviour, ClientView, Honest, Stale
 from fedmerit.experiments.benchmark.models.combine import flatten, unflatten
 from fedmerit.experiments.benchmark.models.task import State, StateLike, Task
 from fedmerit.experiments.benchmark.models.training import evaluate, sent_state, train_client
@@ -55,6 +55,22 @@ def make_cast(task: Task, behaviour: Behaviour, seed: int) -> Cast:
     return Cast(tuple(fitted if c in chosen else Honest() for c in range(count)), chosen)
 
 
+@dataclass
+class _Known:
+    """What clients know: the public past, newest update first, and reports of their own."""
+
+    model: Vector
+    updates: list[Vector] = field(default_factory=list)
+    norms: list[float] = field(default_factory=list)
+    own: dict[int, tuple[Vector, ...]] = field(default_factory=dict)
+
+    def publish(self, model: Vector) -> None:
+        """Take the next global model."""
+        self.updates.insert(0, model - self.model)
+        self.norms.append(float(np.linalg.norm(self.updates[0].astype(np.float64))))
+        self.model = model
+
+
 def federate(
     task: Task, cast: Cast, seed: int, settle: Settle, clients: Sequence[int] | None = None
 ) -> list[State]:
@@ -69,13 +85,10 @@ def federate(
         for c in present
     }
     state = sent_state(task.module)
+    known = _Known(flatten(state))
     states: list[State] = []
-    public: list[Vector] = []
-    own: dict[int, tuple[Vector, ...]] = {}
-    for number in range(1, task.rounds + 1):
-        model = flatten(state)
-        if not np.isfinite(model).all():
-            return states + [state] * (task.rounds - len(states))
+    while len(states) < task.rounds and np.isfinite(known.model).all():
+        number = len(states) + 1
         trained = {
             c: train_client(
                 task, state, data[c], stream(seed, "models", "round", number, "client", c)
@@ -83,23 +96,56 @@ def federate(
             for c in present
             if cast.behaviours[c].trains
         }
-        updates = {c: flatten(sent) - model for c, sent in trained.items()}
-        sent, claims = {}, {}
-        for c in present:
-            behaviour = cast.behaviours[c]
-            view = _view(task, cast, seed, number, c, model, public, updates, own.get(c, ()))
-            with np.errstate(all="ignore"):
-                report = behaviour.report(view)
-            if len(own.get(c, ())) < behaviour.remembers:
-                own[c] = (*own.get(c, ()), report.update)
-            name = behaviour.account(c, number)
-            sent[name] = _sent(report, updates.get(c), trained.get(c), state)
-            claims[name] = report.num_examples
-        with np.errstate(all="ignore"):
-            state = settle(state, sent, claims)
-            public.insert(0, flatten(state) - model)
+        with np.errstate(all="ignore"):  # attacks reach infinity, which servers have to bear
+            sent, sizes = _reports(task, cast, seed, number, present, state, known, trained)
+            state = settle(state, sent, sizes)
+            known.publish(flatten(state))
         states.append(state)
-    return states
+    return states + [state] * (task.rounds - len(states))
+
+
+def _reports(
+    task: Task,
+    cast: Cast,
+    seed: int,
+    number: int,
+    present: Sequence[int],
+    state: StateLike,
+    known: _Known,
+    trained: Mapping[int, State],
+) -> tuple[dict[str, State], dict[str, int]]:
+    """Return the models that clients send, and the sizes that they claim."""
+    updates = {c: flatten(result) - known.model for c, result in trained.items()}
+    sent: dict[str, State] = {}
+    sizes: dict[str, int] = {}
+    for c in present:
+        behaviour = cast.behaviours[c]
+        first = next(i for i in present if cast.behaviours[i] == behaviour)
+        past = known.own.get(c, ())
+        report = behaviour.report(
+            ClientView(
+                round=number,
+                client=c,
+                global_model=known.model,
+                global_updates=tuple(known.updates),
+                update_norms=tuple(known.norms),
+                honest_update=updates.get(c),
+                group_update=updates.get(first) if behaviour.shares else None,
+                num_examples=task.sizes[c],
+                participants=len(present),
+                rng=stream(seed, "models", "round", number, "client", c, "report"),
+                group_rng=stream(seed, "models", "round", number, "group", behaviour.label),
+                own_reports=past,
+            )
+        )
+        if len(past) < behaviour.remembers:
+            known.own[c] = (*past, report.update)
+        name = behaviour.account(c, number)
+        # What training gave, to the bit, where that is what is reported.
+        as_trained = report.update is updates.get(c)
+        sent[name] = trained[c] if as_trained else unflatten(known.model + report.update, state)
+        sizes[name] = report.num_examples
+    return sent, sizes
 
 
 def accuracy(task: Task, states: Sequence[StateLike]) -> float:
@@ -107,47 +153,8 @@ def accuracy(task: Task, states: Sequence[StateLike]) -> float:
     return float(np.mean([evaluate(task, state) for state in states[-JUDGED:]]))
 
 
-def _view(
-    task: Task,
-    cast: Cast,
-    seed: int,
-    number: int,
-    client: int,
-    model: Vector,
-    public: Sequence[Vector],
-    updates: dict[int, Vector],
-    own: tuple[Vector, ...],
-) -> ClientView:
-    behaviour = cast.behaviours[client]
-    first = next(c for c, other in enumerate(cast.behaviours) if other == behaviour)
-    return ClientView(
-        round=number,
-        client=client,
-        global_model=model,
-        global_updates=tuple(public),
-        update_norms=tuple(
-            float(np.linalg.norm(update.astype(np.float64))) for update in reversed(public)
-        ),
-        honest_update=updates.get(client),
-        group_update=updates.get(first) if behaviour.shares else None,
-        num_examples=len(task.clients[client].y),
-        participants=len(cast.behaviours),
-        rng=stream(seed, "models", "round", number, "client", client, "report"),
-        group_rng=stream(seed, "models", "round", number, "group", behaviour.label),
-        own_reports=own,
-    )
-
-
-def _sent(report: Report, update: Vector | None, trained: State | None, state: StateLike) -> State:
-    """Return the model behind a report: what training gave, to the bit, where that is sent."""
-    if trained is not None and report.update is update:
-        return trained
-    with np.errstate(all="ignore"):
-        return unflatten(flatten(state) + report.update, state)
-
-
 def _fitted(behaviour: Behaviour, task: Task) -> Behaviour:
     """Tell a behaviour how many classes there are, which everybody knows."""
-    if any(field.name == "classes" for field in fields(behaviour)):
+    if any(setting.name == "classes" for setting in fields(behaviour)):
         return replace(behaviour, classes=task.classes)  # type: ignore[call-arg]
     return behaviour

@@ -42,7 +42,7 @@ class Training:
             raise SettingError(f"optimiser must be sgd or adam, got {self.optimiser}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """A model, who holds which data, and how it is trained.
 
@@ -53,7 +53,7 @@ class Task:
         One line for the page: the model, the data, how it is split.
     module : nn.Module
         The model before the first round; never trained itself. What does not require a gradient is
-        frozen and not sent.
+        frozen and not sent. It draws nothing (no dropout), so that runs can be paired.
     clients : tuple of LocalData
         Inputs (n, ...) and labels (n,), or (n, length) where every place of a text is predicted.
     held_out : LocalData

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -25,17 +26,22 @@ def sent_state(module: nn.Module) -> State:
     }
 
 
+@lru_cache(maxsize=1)
+def _working_copy(task: Task) -> nn.Module:
+    return deepcopy(task.module)
+
+
 def loaded(task: Task, state: StateLike) -> nn.Module:
-    """Return a copy of the task's module with `state` in it."""
-    module = deepcopy(task.module)
+    """Return a module with `state` in it, the same one each time: `state` is all that changes."""
+    module = _working_copy(task)
     tensors = {name: torch.from_numpy(np.array(value)) for name, value in state.items()}
     module.load_state_dict(tensors, strict=False)
     return module
 
 
 def train_client(task: Task, state: StateLike, data: LocalData, rng: np.random.Generator) -> State:
-    """Train from `state` on `data`; return the client's state. All draws come from `rng`."""
-    with one_thread(), seeded(rng):
+    """Train from `state` on `data`; return the client's state. `rng` draws the batches."""
+    with one_thread():
         module = loaded(task, state)
         train(module, data, task.training, rng)
     return sent_state(module)
