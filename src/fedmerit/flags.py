@@ -19,6 +19,7 @@ class Kind(StrEnum):
     NAMED = "named"
     COPY = "copy"
     REVERSED = "reversed"
+    LONG = "long"
     UNDECIDED = "undecided"
     UNPAID = "unpaid"
     REFUSED = "refused"
@@ -44,6 +45,7 @@ _WORDS = {
     Kind.NAMED: "has not worked in earlier rounds",
     Kind.COPY: "near-copy",
     Kind.REVERSED: "reversed",
+    Kind.LONG: "longer than its data size accounts for",
     Kind.UNDECIDED: "undecided",
     Kind.UNPAID: "the reward rule pays nothing for this score",
     Kind.REFUSED: "rejected",
@@ -52,7 +54,7 @@ _WORDS = {
     Kind.OTHER: "flagged",
 }
 _HARMLESS = frozenset(
-    {Kind.UNDECIDED, Kind.UNPAID, Kind.REFUSED, Kind.ABSENT, Kind.SKIPPED}
+    {Kind.LONG, Kind.UNDECIDED, Kind.UNPAID, Kind.REFUSED, Kind.ABSENT, Kind.SKIPPED}
 )
 _BRACKETED = re.compile(r"(?P<words>.*?) \((?P<detail>[^()]*)\)", re.DOTALL)
 _TWIN = "near-copy of client "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.comparison.pairs import fits_a_matrix, joint_counts, pair_matrix
 from fedmerit.kernels.agreement import (
     AGREEMENT,
     CERTIFICATE,
@@ -13,7 +14,6 @@ from fedmerit.kernels.agreement import (
     VARIANCE,
     score_pairs,
 )
-from fedmerit.comparison.pairs import fits_a_matrix, joint_counts, pair_matrix
 from fedmerit.types import Pairs, Signals
 
 

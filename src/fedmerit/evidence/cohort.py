@@ -6,8 +6,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.evidence.gate import alike_pairs
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
+
 
 @dataclass(frozen=True)
 class Copies:
@@ -106,7 +108,10 @@ def cohort_of(
     peers = np.bincount(client, minlength=clients)
     agreement = np.bincount(client, z[counted], minlength=clients) / np.maximum(peers, 1)
     typical = float(np.median(agreement[members]))
-    outside = ~members & (typical >= LIMITS.clear_z) & (agreement < LIMITS.far_below * typical)
+    enough = members.sum() >= LIMITS.fewest_members
+    outside = (
+        ~members & enough & (typical >= LIMITS.clear_z) & (agreement < LIMITS.far_below * typical)
+    )
     alone = sizes[group] == 1
     flags = tuple(
         Flag(Kind.INDEPENDENT if single else Kind.CLIQUE) if out else None
@@ -138,10 +143,9 @@ def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np
     return breadth
 
 
-def near_copies(cosine: NDArray[np.float64]) -> Copies:
-    """Group clients whose private parts are nearly the same."""
-    alike = cosine > LIMITS.copy_cosine
-    np.fill_diagonal(alike, False)
+def near_copies(cosine: NDArray[np.float64], rate: float) -> Copies:
+    """Group clients whose private parts are nearly the same, but for an error of `rate`."""
+    alike = alike_pairs(cosine, rate)
     group = _connected(len(cosine), np.argwhere(alike))
     sizes = np.bincount(group, minlength=len(cosine))[group]
     first = np.argmax(alike, axis=1)

@@ -1,6 +1,7 @@
 """From pairwise z to p-values of clients, and from those to decisions with a stated error rate."""
 
-from math import erfc, sqrt
+from functools import lru_cache
+from math import atan, erfc, exp, lgamma, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,9 @@ from numpy.typing import NDArray
 # Share of its peers that must agree with a client. Small enough that honest clients pass when most
 # of the others are free riders; two clients who share a secret do not pass among ten.
 AGREEING_SHARE = 0.2
+# Steps of an integral and of a search: far more exact than any decision needs.
+_STEPS = 400
+_HALVINGS = 40
 
 
 def upper_tail(z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -35,6 +39,35 @@ def agreeing_z(
     ranks = np.maximum(np.ceil(share * peers), 1).astype(np.int64)
     reached = z[best_first][np.cumsum(peers) - peers + ranks - 1]
     return reached, np.minimum(1.0, peers / ranks * upper_tail(reached))
+
+
+def student_tail(t: float, freedom: int) -> float:
+    """Probability that Student's t with so many degrees of freedom exceeds `t`.
+
+    With ``t = sqrt(freedom) / tan(angle)`` it is the integral of ``sin(x)^(freedom - 1)`` from 0 to
+    the angle, over that from 0 to pi.
+    """
+    if t < 0:
+        return 1.0 - student_tail(-t, freedom)
+    angle = pi / 2 if t == 0 else atan(sqrt(freedom) / t)
+    places = np.linspace(0.0, angle, _STEPS + 1)
+    values = np.sin(places) ** (freedom - 1)
+    simpson = np.ones(_STEPS + 1)
+    simpson[1:-1:2], simpson[2:-1:2] = 4.0, 2.0
+    part = float(values @ simpson) * angle / (3 * _STEPS)
+    return part * exp(lgamma((freedom + 1) / 2) - lgamma(freedom / 2)) / sqrt(pi)
+
+
+@lru_cache(maxsize=1024)
+def student_quantile(tail: float, freedom: int) -> float:
+    """Return the t that is exceeded with probability `tail`, at most one half."""
+    low, high = 0.0, 1.0
+    while student_tail(high, freedom) > tail:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tail(middle, freedom) > tail else (low, middle)
+    return high
 
 
 def discoveries(p_values: NDArray[np.float64], rate: float) -> NDArray[np.bool_]:

@@ -27,6 +27,20 @@ class Limits:
     # Tuned (MNIST, 0005): private parts this similar are one client's work sent twice.
     copy_cosine: float = 0.98
 
+    # --- what a round can decide (evidence.gate)
+    # Chosen: a regression wants ten observations for each of its coefficients.
+    parameters_per_vector: int = 10
+    # Chosen: two clients are one pair, which has no spread to judge a third by.
+    fewest_members: int = 3
+    # Chosen: a report of which less than a thousandth is left has been replayed.
+    nothing_left: float = 1e-3
+
+    # --- lengths and sizes (evidence.length)
+    # Chosen: lengths grow with sizes if they do so by two standard errors.
+    growth_errors: float = 2.0
+    # Chosen: sizes less than a tenth apart say nothing about how lengths grow.
+    sizes_apart: float = 0.1
+
     # --- who is alone (scorers.conditional)
     # Tuned (MNIST, 0004): a client is flagged for lack of agreement only if a typical accepted one
     # has so many times its z.

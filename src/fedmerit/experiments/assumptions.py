@@ -85,8 +85,7 @@ def _config(data: Dataset | ClickLog, seed: int) -> FederationConfig:
     return replace(
         fitted(whole, data).base,
         seed=seed,
-        scorer=ExactPCA(),
-        weighting="size",
+        rules=plain_rules("size", ExactPCA()),
         scored="all",
         touched=isinstance(data, ClickLog),
     )

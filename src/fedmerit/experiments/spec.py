@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.quantisers import CpSGD
@@ -95,9 +96,11 @@ class Experiment:
         )
 
 
-def plain_rules(weighting: str, scorer: Scorer | None = None, **settings: float) -> RoundRules:
+def plain_rules(
+    weighting: str, scorer: Scorer | None = None, *, alpha: float = ALPHA
+) -> RoundRules:
     """Return rules without a norm bound, as published."""
-    return RoundRules(scorer, weighting, norm_bound=None, **settings)
+    return RoundRules(scorer, weighting, alpha, norm_bound=None)
 
 
 FEDAVG = Line("fedavg", "FedAvg", plain_rules("size"))

@@ -27,9 +27,11 @@ def consistent(contents: Iterable[RecordDict], size_key: str) -> list[RecordDict
     return [content for content, shape in shaped if shape == usual]
 
 
-def readable(messages: Iterable[Message], size_key: str) -> list[Message]:
-    """Keep the messages whose metrics can be averaged."""
+def readable(messages: Iterable[Message], size_key: str | None) -> list[Message]:
+    """Keep the messages whose metrics can be averaged; all of them where nothing says by what."""
     listed = list(messages)
+    if size_key is None:
+        return listed
     kept = {id(content) for content in consistent((m.content for m in listed), size_key)}
     return [message for message in listed if id(message.content) in kept]
 
@@ -44,6 +46,15 @@ def combine(contents: Iterable[RecordDict], size_key: str, function: Combine) ->
     except Exception:  # it is somebody else's function, over what clients sent
         log(ERROR, "the clients' metrics could not be combined", exc_info=True)
         return MetricRecord()
+
+
+def guarded(function: Combine) -> Combine:
+    """Return a metrics function that cannot stop a round: it is over what clients sent."""
+
+    def combined(contents: list[RecordDict], size_key: str) -> MetricRecord:
+        return combine(contents, size_key, function)
+
+    return combined
 
 
 def scalars(metrics: MetricRecord | None, prefix: str = "") -> Mapping[str, float]:

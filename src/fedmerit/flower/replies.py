@@ -1,16 +1,17 @@
 """Replies are hostile input: whose they are, and what is wrong with them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import Message, Metadata, RecordDict
 
-from fedmerit.server.layout import Layout
-from fedmerit.server.replies import check_size, clean
 from fedmerit.errors import InvalidInputError, UpdatesError
+from fedmerit.flags import Kind
 from fedmerit.flower.arrays import read_update
-from fedmerit.server.rounds import Replies
+from fedmerit.server.layout import Layout
+from fedmerit.server.replies import Replies, check_size, clean
 from fedmerit.types import FloatArray, Rejection
 
 NAME_KEY = "client-name"
@@ -24,6 +25,7 @@ class Answer:
     node: int
     message: Message | None = None
     reason: str = ""
+    kind: Kind = Kind.REFUSED
 
 
 class Asked:
@@ -50,7 +52,7 @@ class Asked:
             yield answer
         for node in self.nodes:
             if node not in seen:
-                yield Answer(node, reason="no reply before the timeout")
+                yield Answer(node, reason="no reply before the timeout", kind=Kind.ABSENT)
 
     @staticmethod
     def _answer(
@@ -74,7 +76,7 @@ class Asked:
             return Answer(node, reason="a second reply in the same round")
         seen.add(node)
         if reply.has_error():
-            return Answer(node, reason=_error_text(reply))
+            return Answer(node, reason=_error_text(reply), kind=Kind.ABSENT)
         if told.message_type != asked.message_type:
             kind = f"{asked.message_type}, got {told.message_type[:40]!r}"
             return Answer(node, reason=f"the reply must be of type {kind}")
@@ -83,32 +85,53 @@ class Asked:
 
 @dataclass(frozen=True)
 class ReadReplies:
-    """A round's replies as rows, without their arrays: those are in the rows and nowhere else."""
+    """A round's replies as rows.
+
+    Attributes
+    ----------
+    replies : Replies
+    rejected : tuple of Rejection
+    contents : mapping of client to RecordDict
+        Metrics, without arrays: those are in the rows.
+    messages : mapping of node to Message
+        The usable ones as they came, in the order in which they came, where they are kept.
+    """
 
     replies: Replies
     rejected: tuple[Rejection, ...]
     contents: dict[str, RecordDict]
-    names: dict[str, str]
+    messages: dict[int, Message]
 
 
 def read_replies(
-    asked: Asked, replies: Iterable[Message], layout: Layout, model: FloatArray, size_key: str
+    asked: Asked,
+    replies: Iterable[Message],
+    layout: Layout,
+    model: FloatArray,
+    size_key: str | None,
+    *,
+    keep: bool,
 ) -> ReadReplies:
-    """Read replies one by one into rows of updates, and release each as soon as it is read."""
+    """Read replies one by one into rows of updates.
+
+    Each is released as soon as it is read, unless they are to be kept. Without a `size_key` replies
+    need not claim a data size.
+    """
     rows = {node: row for row, node in enumerate(asked.nodes)}
     updates = np.empty((len(rows), layout.parameters), dtype=layout.dtype)
     sizes: dict[int, int | None] = {}
     rejected: list[Rejection] = []
     contents: dict[str, RecordDict] = {}
     names: dict[str, str] = {}
+    messages: dict[int, Message] = {}
     for answer in asked.answers(replies):
         client = str(answer.node)
         if answer.message is None:
-            rejected.append(Rejection(client, answer.reason))
+            rejected.append(Rejection(client, answer.reason, answer.kind))
             continue
         content = answer.message.content
         try:
-            size = claimed_size(content, size_key)
+            size = None if size_key is None else claimed_size(content, size_key)
             records = list(content.array_records.values())
             if len(records) != 1:
                 raise UpdatesError(f"a reply must have one ArrayRecord, got {len(records)}")
@@ -116,22 +139,48 @@ def read_replies(
         except InvalidInputError as error:
             rejected.append(Rejection(client, clean(str(error))))
         else:
-            sizes[answer.node] = int(size) if size.is_integer() else None
+            sizes[answer.node] = int(size) if size is not None and size.is_integer() else None
             contents[client] = RecordDict(dict(content.metric_records))
+            messages[answer.node] = answer.message
             if name := _claimed_name(content):
                 names[client] = name
-        release(answer.message)
+        if not keep or answer.node not in messages:
+            release(answer.message)
+    if keep:
+        for node in _unlike_others(messages):
+            rejected.append(
+                Rejection(str(node), "metrics must have the names that most others have")
+            )
+            release(messages.pop(node))
+            del sizes[node]
     used = sorted(sizes)
     return ReadReplies(
         Replies(
             clients=[str(node) for node in used],
             updates=_compact(updates, [rows[node] for node in used]),
             num_examples=[sizes[node] for node in used],
+            labels=names,
         ),
         tuple(rejected),
         contents,
-        names,
+        messages if keep else {},
     )
+
+
+def _unlike_others(messages: Mapping[int, Message]) -> list[int]:
+    """Return nodes whose metrics are named unlike most: strategies refuse a round for one."""
+    shapes = {
+        node: tuple(
+            (key, tuple(sorted((n, isinstance(v, list)) for n, v in record.items())))
+            for key, record in message.content.metric_records.items()
+        )
+        for node, message in messages.items()
+    }
+    counts = Counter(shapes.values())
+    if len(counts) < 2:
+        return []
+    usual = max(counts, key=lambda shape: (counts[shape], shape))
+    return [node for node, shape in shapes.items() if shape != usual]
 
 
 def release(reply: Message) -> None:

@@ -1,53 +1,65 @@
-"""FedMerit, FedPCA and MedPCA: Flower's FedAvg, with the combining done by fedmerit."""
+"""FedMerit in front of any Flower strategy; FedPCA and MedPCA as published."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from logging import INFO, WARNING
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.logger import log
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedAvg, Result
+from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
-from fedmerit.server.layout import Layout
-from fedmerit.adapters.recording import Record, recording
-from fedmerit.adapters.settling import settle_or_skip
-from fedmerit.server.summary import RunSummary, round_metrics
-from fedmerit.aggregators import NORM_BOUND
+from fedmerit.errors import SettingError
 from fedmerit.flower.arrays import named
-from fedmerit.flower.metrics import combine, readable, scalars
-from fedmerit.flower.replies import Asked, read_replies
-from fedmerit.incentive.rewards import RewardRule
+from fedmerit.flower.metrics import combine, guarded, readable, scalars
+from fedmerit.flower.replies import Asked, ReadReplies, read_replies
 from fedmerit.ledger import SigningKey
 from fedmerit.quantisers import CpSGD
-from fedmerit.server.rounds import RoundRules, scoring_stream
-from fedmerit.scorers import Merit, PublishedPCA
+from fedmerit.scorers import PublishedPCA
+from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
-from fedmerit.types import RoundRecord, Scorer, freeze
+from fedmerit.server.opening import open_server
+from fedmerit.server.totals import lines_of, round_metrics
+from fedmerit.types import RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
+MetricsFunction = Callable[[list[RecordDict], str], MetricRecord]
+_HOOKS = (
+    *("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate", "summary"),
+)
 
 
-class _Settled(FedAvg):
-    """FedAvg that asks as ever, and settles a round by `rules`. Use one of the subclasses.
+class FedMerit(Strategy):
+    """Contributions without test data, in front of any strategy.
+
+    Replies that are refused, or whose clients are excluded, do not reach the strategy inside; all
+    others reach it untouched, so that nothing changes unless somebody is excluded. Clients stay as
+    they are.
 
     Parameters
     ----------
-    *fedavg, **fedavg_settings
-        Whatever `flwr.serverapp.strategy.FedAvg` takes.
-    rules : RoundRules
-        How a round is scored, weighed, combined and paid.
-    record : callable, optional
-        Gets a `RoundRecord` of every round.
+    strategy : Strategy, optional
+        Whatever combines the replies: ``FedMerit(FedAdam(...))``. By default Flower's `FedAvg`,
+        with the arguments from `fraction_train` to `evaluate_metrics_aggr_fn`, which are its own.
+    rules : RoundRules, optional
+        How a round is judged and paid; or give single rules: `scorer`, `reward`, ... With a
+        `weighting` other than "engine" fedmerit combines the replies, and not the strategy inside.
     ledger : path, optional
-        Ledger in which every round is recorded; new or continued.
+        Ledger in which every round is recorded. The state of the server is kept beside it, in
+        ``<ledger>.state``: a server that starts again continues the run with its model, its round
+        numbers and its evidence.
+    resume : bool
+        False starts a new run in the ledger.
     key : SigningKey, optional
         Signs what goes into the ledger.
     seed : int, optional
         Makes scores repeatable. A server that pays leaves it out.
+    record : callable, optional
+        Gets a `RoundRecord` of every round.
     older, remembered : int
         How many global updates and how many clients' last reports the history keeps; each costs the
         memory of one model.
@@ -55,44 +67,91 @@ class _Settled(FedAvg):
 
     def __init__(
         self,
-        *fedavg: Any,
-        rules: RoundRules,
-        record: Record | None = None,
+        strategy: Strategy | None = None,
+        *,
+        rules: RoundRules | None = None,
         ledger: str | PathLike[str] | None = None,
+        resume: bool = True,
         key: SigningKey | None = None,
         seed: int | None = None,
+        record: Callable[[RoundRecord], None] | None = None,
         older: int = OLDER_UPDATES,
         remembered: int = REMEMBERED_CLIENTS,
-        **fedavg_settings: Any,
+        fraction_train: float = 1.0,
+        fraction_evaluate: float = 1.0,
+        min_train_nodes: int = 2,
+        min_evaluate_nodes: int = 2,
+        min_available_nodes: int = 2,
+        weighted_by_key: str = "num-examples",
+        arrayrecord_key: str = "arrays",
+        configrecord_key: str = "config",
+        train_metrics_aggr_fn: MetricsFunction | None = None,
+        evaluate_metrics_aggr_fn: MetricsFunction | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(*fedavg, **fedavg_settings)
-        self.rules, self.seed = rules, seed
-        self.record, self.key = record, key
+        fedavg = {
+            "fraction_train": fraction_train,
+            "fraction_evaluate": fraction_evaluate,
+            "min_train_nodes": min_train_nodes,
+            "min_evaluate_nodes": min_evaluate_nodes,
+            "min_available_nodes": min_available_nodes,
+            "weighted_by_key": weighted_by_key,
+            "arrayrecord_key": arrayrecord_key,
+            "configrecord_key": configrecord_key,
+            "train_metrics_aggr_fn": train_metrics_aggr_fn,
+            "evaluate_metrics_aggr_fn": evaluate_metrics_aggr_fn,
+        }
+        self.inner = _fedavg(fedavg) if strategy is None else _checked(strategy, fedavg)
+        self.rules = RoundRules.of(rules, settings)
         self.ledger = None if ledger is None else Path(ledger)
-        self.labels: dict[str, str] = {}
+        self.seed, self.resume = seed, resume
+        self._key, self._record = key, record
         self._kept = {"older": older, "remembered": remembered}
-        self._reset()
-
-    def _reset(self) -> None:
-        self._history = self.rules.fresh_history(**self._kept)
-        self._layout: Layout | None = None
+        # The inner strategy's own hooks; `start` puts ours in their place.
+        self._hooks: dict[str, Any] = {name: getattr(self.inner, name) for name in _HOOKS}
+        self._server: Server | None = None
+        self._given: ArrayRecord | None = None
         self._arrays: ArrayRecord | None = None
         self._asked, self._asked_evaluate = Asked(), Asked()
-        self._pending: RoundRecord | None = None
         self._evaluates = False
-        self._keep: Record | None = None
-        self._summary = RunSummary()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a setting of the strategy inside, such as `fraction_train`."""
+        if name == "inner":  # before it is there
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """How clients call themselves, by node id."""
+        totals = {} if self._server is None else self._server.contributions()
+        return {client: total.label for client, total in totals.items() if total.label}
+
+    @property
+    def server(self) -> Server | None:
+        """The server of the run; None before the first round."""
+        return self._server
 
     def summary(self) -> None:
         """Log the settings."""
-        log(INFO, "\t├──> Contributions:")
-        for name, value in self._rule_settings().items():
+        log(INFO, "\t├──> Contributions, before %s:", type(self.inner).__name__)
+        for name, value in self._about().items():
             log(INFO, "\t│\t├── %s: %s", name, value)
         log(INFO, "\t│\t└── ledger: %s", self.ledger)
-        super().summary()
+        if self._combines:
+            log(
+                INFO, "\t│\t    (fedmerit combines the replies: weighting %s)", self.rules.weighting
+            )
+        self._hooks["summary"]()
 
-    def _rule_settings(self) -> dict[str, object]:
-        return {field.name: getattr(self.rules, field.name) for field in fields(self.rules)}
+    @property
+    def _combines(self) -> bool:
+        """Whether fedmerit combines the replies instead of the strategy inside."""
+        return self.rules.weighting != "engine"
+
+    def _about(self) -> dict[str, object]:
+        strategy = f"{type(self).__name__}({type(self.inner).__name__})"
+        return {"engine": "flower", "strategy": strategy, **self.rules.settings()}
 
     def start(
         self,
@@ -104,20 +163,16 @@ class _Settled(FedAvg):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: EvaluateFunction | None = None,
     ) -> Result:
-        """Run the federation as `FedAvg.start` does; record every round; sum up at the end."""
-        self._reset()
-        settings = {
-            "engine": "flower",
-            "strategy": type(self).__name__,
-            **self._rule_settings(),
-            "seed": self.seed,
-        }
+        """Run the federation as the strategy inside does; sum up at the end."""
+        self.close()
         self._evaluates = evaluate_fn is not None
-        with recording(self.ledger, self.key, settings) as self._keep:
+        self._open(initial_arrays)
+        arrays = initial_arrays if self._arrays is None else self._arrays
+        with self._rebound():
             try:
-                result = super().start(
+                result = self.inner.start(
                     grid,
-                    initial_arrays,
+                    arrays,
                     num_rounds,
                     timeout,
                     train_config,
@@ -127,74 +182,143 @@ class _Settled(FedAvg):
             finally:
                 self._write()
         if not result.arrays:
-            result.arrays = initial_arrays  # every round was skipped: the model is as it was
-        for line in self._summary.lines(self.labels):
-            log(INFO, "\t%s", line)
+            result.arrays = arrays  # every round was skipped: the model is as it was
+        if self._server is not None:
+            for line in lines_of(self._server.contributions()):
+                log(INFO, "\t%s", line)
+            self._server.close()
         if self.ledger is not None:
             log(INFO, "next: fedmerit report %s -o report.html", self.ledger)
         return result
 
+    def close(self) -> None:
+        """Write down what is under way and close the ledger; the next round opens it again."""
+        if self._server is not None:
+            self._server.close()
+        self._server = self._given = self._arrays = None
+
+    @contextmanager
+    def _rebound(self) -> Iterator[None]:
+        """Let the inner strategy's own `start` call our hooks."""
+        for name in _HOOKS:
+            setattr(self.inner, name, getattr(self, name))
+        try:
+            yield
+        finally:
+            for name in _HOOKS:
+                delattr(self.inner, name)
+
+    def _open(self, arrays: ArrayRecord) -> Server:
+        if self._server is None:
+            self._server = open_server(
+                dict(named(arrays)),
+                self.rules,
+                ledger=self.ledger,
+                resume=self.resume,
+                key=self._key,
+                seed=self.seed,
+                record=self._record,
+                about={"engine": "flower", "strategy": self._about()["strategy"]},
+                kept=self._kept,
+                say=lambda line: log(INFO, line),
+            )
+            self._given, self._arrays = arrays, arrays
+            if self._server.round:
+                self._arrays = _record_of(self._server.model)
+                if any(not np.array_equal(self._arrays[n].numpy(), v) for n, v in named(arrays)):
+                    log(
+                        WARNING,
+                        "the model is the one of round %d, not the initial one that was given; "
+                        "resume=False starts a new run",
+                        self._server.round,
+                    )
+        return self._server
+
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask as FedAvg does; note who is asked, and that the model is public from here on."""
+        """Ask as the strategy inside does; note who is asked, and with what model."""
         self._write()
-        messages = list(super().configure_train(server_round, arrays, config, grid))
+        server = self._open(arrays)
+        if arrays is self._given and self._arrays is not None:
+            arrays = self._arrays  # a run that is continued goes on from where it was
+        messages = list(self._hooks["configure_train"](server_round, arrays, config, grid))
         self._asked = Asked(messages)
         if messages:
-            layout = Layout(named(arrays))
-            if layout != self._layout:  # the first round, or a model of another kind
-                self._history = self.rules.fresh_history(**self._kept)
-                self._layout = layout
+            server.publish(dict(named(arrays)))
             self._arrays = arrays
-            self._history = self._history.published(freeze(self._layout.flatten(named(arrays))))
         return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Settle the round; what is wrong with a reply concerns that reply only."""
-        if self._layout is None or self._arrays is None or not self._asked.nodes:
-            return None, None
-        model = self._history.models[-1]
-        read = read_replies(self._asked, replies, self._layout, model, self.weighted_by_key)
+        """Judge the round; what is wrong with a reply concerns that reply only."""
+        server = self._server
+        if server is None or not self._asked.nodes:
+            return self._hooks["aggregate_train"](server_round, replies)  # type: ignore[no-any-return]
+        read = read_replies(
+            self._asked,
+            replies,
+            server.layout,
+            server.state.model,
+            getattr(self.inner, "weighted_by_key", None),
+            keep=not self._combines,
+        )
         self._asked = Asked()
-        self.labels |= read.names
-        outcome = settle_or_skip(
-            self.rules,
-            self._history,
-            read.replies,
-            scoring_stream(self.seed, server_round),
-            self._layout,
-            read.rejected,
-        )
-        arrays, settled = None, outcome.settlement
-        if outcome.model is not None:
-            trained = {name: Array(values) for name, values in outcome.model.items()}
-            arrays = ArrayRecord({**self._arrays, **trained})
-        self._history = settled.history
-        for refusal in settled.rejected:
-            log(WARNING, "round %d, %s: %s", server_round, refusal.client, refusal.reason)
-        for client in settled.clients:
-            if client.flagged:
-                log(WARNING, "round %d, %s flagged: %s", server_round, client.client, client.reason)
-        used = {client.client for client in settled.clients}
+        server.judge_replies(read.replies, read.rejected)
+        record = server.judged
+        for refusal in record.rejected:
+            log(WARNING, "round %d, %s: %s", record.round, refusal.client, refusal.reason)
+        for client in record.clients:
+            if client.flag is not None:
+                told = "flagged" if client.flagged else "note"
+                log(
+                    WARNING, "round %d, %s %s: %s", record.round, client.client, told, client.reason
+                )
+        arrays, metrics = (self._own if self._combines else self._inner)(server_round, read, record)
+        found = {} if metrics is None else dict(metrics)
+        server.note(scalars(metrics, "train/"))
+        return arrays, MetricRecord({**found, **round_metrics(record)})
+
+    def _inner(
+        self, server_round: int, read: ReadReplies, record: RoundRecord
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Let the strategy inside combine the replies of those who were not excluded."""
+        weights = {client.client: client.weight for client in record.clients}
+        admitted = [m for node, m in read.messages.items() if weights.get(str(node), 0.0) > 0]
+        if not admitted:
+            return None, None
+        arrays, metrics = self._hooks["aggregate_train"](server_round, admitted)
+        if arrays is not None and not all(_finite(array) for array in arrays.values()):
+            log(WARNING, "round %d skipped: the combined model is not finite", record.round)
+            arrays = None
+        return arrays, metrics
+
+    def _own(
+        self, server_round: int, read: ReadReplies, record: RoundRecord
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Combine the replies by our own rules."""
+        del server_round
+        server = self._server
+        assert server is not None, "a round was judged"
+        assert self._arrays is not None, "a round was asked for"
+        used = {client.client for client in record.clients}
         contents = [content for client, content in read.contents.items() if client in used]
-        metrics = combine(contents, self.weighted_by_key, self.train_metrics_aggr_fn)
-        self._pending = RoundRecord(
-            server_round,
-            settled.clients,
-            settled.rejected,
-            scalars(metrics, "train/"),
-            agreement=settled.agreement,
-        )
-        return arrays, MetricRecord({**metrics, **round_metrics(self._pending)})
+        function = getattr(self.inner, "train_metrics_aggr_fn", None)
+        key = getattr(self.inner, "weighted_by_key", "num-examples")
+        metrics = None if function is None else combine(contents, key, function)
+        before = server.state.model
+        combined = server.combine()
+        if server.state.model is before:
+            return None, metrics
+        kept = {name: array for name, array in self._arrays.items() if name in server.layout.fixed}
+        return ArrayRecord({**_record_of(combined), **kept}), metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask as FedAvg does; note who is asked."""
-        messages = list(super().configure_evaluate(server_round, arrays, config, grid))
+        """Ask as the strategy inside does; note who is asked."""
+        messages = list(self._hooks["configure_evaluate"](server_round, arrays, config, grid))
         self._asked_evaluate = Asked(messages)
         return messages
 
@@ -207,8 +331,10 @@ class _Settled(FedAvg):
             if answer.message is None:
                 log(WARNING, "evaluation %d, %d: %s", server_round, answer.node, answer.reason)
         messages = [answer.message for answer in answers if answer.message is not None]
-        usable = readable(messages, self.weighted_by_key)
-        metrics = super().aggregate_evaluate(server_round, usable) if usable else None
+        usable = readable(messages, getattr(self.inner, "weighted_by_key", None))
+        metrics: MetricRecord | None = None
+        if usable:
+            metrics = self._hooks["aggregate_evaluate"](server_round, usable)
         self._note(scalars(metrics, "evaluate/"))
         if not self._evaluates:
             self._write()
@@ -225,74 +351,76 @@ class _Settled(FedAvg):
 
         return evaluate_and_record
 
-    def _note(self, metrics: Any) -> None:
-        if self._pending is not None:
-            self._pending = replace(self._pending, metrics={**self._pending.metrics, **metrics})
+    def _note(self, metrics: Mapping[str, float]) -> None:
+        if self._server is not None:
+            self._server.note(metrics)
 
     def _write(self) -> None:
         """Record the round that is over; a server that dies before has lost its model as well."""
-        if self._pending is None:
-            return
-        record, self._pending = self._pending, None
-        self._summary.add(record)
-        for keep in (self._keep, self.record):
-            if keep is not None:
-                keep(record)
+        if self._server is not None:
+            self._server.write()
 
 
-class FedMerit(_Settled):
-    """Contributions without test data: the merit score, gated weights, and guards.
-
-    Takes what `flwr.serverapp.strategy.FedAvg` takes, and what `_Settled` adds: `record`, `ledger`,
-    `key`, `seed`, `older`, `remembered`.
-
-    Parameters
-    ----------
-    scorer : Scorer, optional
-        By default `Merit`.
-    weighting, alpha, rule, norm_bound, reward
-        As in `fedmerit.server.rounds.RoundRules`.
-    """
-
-    def __init__(
-        self,
-        *fedavg: Any,
-        scorer: Scorer | None = None,
-        weighting: str = "gated",
-        alpha: float = 10.0,
-        rule: str = "mean",
-        norm_bound: float | None = NORM_BOUND,
-        reward: RewardRule | None = None,
-        **settings: Any,
-    ) -> None:
-        scorer = Merit() if scorer is None else scorer
-        rules = RoundRules(scorer, weighting, alpha, rule, norm_bound, reward)
-        super().__init__(*fedavg, rules=rules, **settings)
-
-
-class FedPCA(_Settled):
+class FedPCA(FedMerit):
     """Fed-PCA as published: softmax of pairwise correlated agreement, weighted mean, no guards.
 
-    Clients send floats, which the server quantises as the paper's clients do.
+    Clients send floats, which the server quantises as the paper's clients do. Takes what `FedMerit`
+    takes, but for a strategy inside and single rules.
     """
 
     _rule = "mean"
 
     def __init__(
         self,
-        *fedavg: Any,
-        scorer: PublishedPCA | None = None,
-        alpha: float = 10.0,
-        reward: RewardRule | None = None,
+        *,
+        scorer: Scorer | None = None,
+        alpha: float | None = None,
+        reward: Any = None,
         **settings: Any,
     ) -> None:
-        scorer = PublishedPCA(quantiser=CpSGD()) if scorer is None else scorer
-        rules = RoundRules(scorer, "score", alpha, self._rule, None, reward)
+        chosen = PublishedPCA(quantiser=CpSGD()) if scorer is None else scorer
+        own = {} if alpha is None else {"alpha": alpha}
+        rules = RoundRules(chosen, "score", rule=self._rule, norm_bound=None, reward=reward, **own)
         # It looks at nothing but the updates.
-        super().__init__(*fedavg, rules=rules, **{"older": 1, **settings})
+        super().__init__(rules=rules, **{"older": 1, **settings})
 
 
 class MedPCA(FedPCA):
     """Med-PCA as published: as `FedPCA`, with the weighted median of each parameter."""
 
     _rule = "median"
+
+
+def _fedavg(settings: dict[str, Any]) -> FedAvg:
+    """Return FedAvg whose metrics functions cannot stop a round."""
+    inner = FedAvg(**settings)
+    inner.train_metrics_aggr_fn = guarded(inner.train_metrics_aggr_fn)
+    inner.evaluate_metrics_aggr_fn = guarded(inner.evaluate_metrics_aggr_fn)
+    return inner
+
+
+def _checked(strategy: Strategy, fedavg: dict[str, Any]) -> Strategy:
+    if not isinstance(strategy, Strategy):
+        raise SettingError(
+            f"strategy must be one of Flower's, as FedMerit(FedAdam()), got {strategy!r}; "
+            "arguments of FedAvg are given by name"
+        )
+    plain = vars(FedAvg())
+    given = [
+        name for name, value in fedavg.items() if value is not None and value != plain.get(name)
+    ]
+    if given:
+        raise SettingError(
+            f"{', '.join(given)} must be given to {type(strategy).__name__} itself, "
+            "which is inside, got them beside it"
+        )
+    return strategy
+
+
+def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
+    return ArrayRecord({name: Array(np.ascontiguousarray(v)) for name, v in model.items()})
+
+
+def _finite(array: Array) -> bool:
+    values = array.numpy()
+    return bool(values.dtype.kind != "f" or np.isfinite(values).all())

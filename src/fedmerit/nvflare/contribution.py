@@ -10,9 +10,9 @@ from nvflare.apis.fl_constant import ReturnCode, ServerCommandKey
 from nvflare.apis.shareable import Shareable
 from nvflare.app_common.app_constant import AppConstants
 
+from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.server.layout import Layout, cut_text
 from fedmerit.server.replies import check_size, clean
-from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.types import FloatArray
 
 
@@ -88,12 +88,10 @@ def _read_arrays(
             raise UpdatesError(f"{name[:40]} must be a NumPy array, got {type(values).__name__}")
         arrays[name] = values
 
-    def read(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    def read(name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
         values = arrays[name]
         if values.shape != shape:
             raise UpdatesError(f"{name} must have shape {shape}, got {cut_text(values.shape)}")
-        if values.dtype != dtype:
-            raise UpdatesError(f"{name} must be {dtype}, got {cut_text(values.dtype)}")
         return values.reshape(-1)
 
     update = np.empty(layout.parameters, dtype=layout.dtype)

@@ -53,6 +53,7 @@ def _read_npy(path: Path, budget: Budget) -> dict[str, Array]:
 
 
 def read_npz(path: Path, budget: Budget) -> dict[str, Array]:
+    """Return the arrays of an archive of NumPy's, whatever stands before it in the file."""
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(path) as archive:

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedmerit.comparison.pairs import check_enough_parameters, joint_counts
 from fedmerit.kernels.agreement import positive_delta
 from fedmerit.quantisers import QuantileBins, to_signals
-from fedmerit.comparison.pairs import check_enough_parameters, joint_counts
 from fedmerit.scorers.published import check_bonus
 from fedmerit.types import Contributions, Pairs, Quantiser, RoundInputs
 

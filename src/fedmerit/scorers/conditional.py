@@ -16,17 +16,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.kernels.residual import POSITIVE, residual_signs
 from fedmerit.comparison.agreement import score_groups
-from fedmerit.evidence.cohort import cohort_of
-from fedmerit.evidence.decisions import agreeing_z, discoveries
-from fedmerit.evidence.limits import LIMITS
-from fedmerit.flags import Flag, Kind
 from fedmerit.comparison.pairs import (
     check_enough_parameters,
     halves_of_strata,
     plan_comparisons,
 )
+from fedmerit.evidence.cohort import cohort_of
+from fedmerit.evidence.decisions import agreeing_z, discoveries
+from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
+from fedmerit.evidence.limits import LIMITS
+from fedmerit.flags import Flag, Kind
+from fedmerit.kernels.residual import POSITIVE, residual_signs
 from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample, take
 from fedmerit.sampling.strata import DEFAULT_STRATA, choose_strata, lay_out
 from fedmerit.types import (
@@ -59,7 +60,8 @@ class ConditionalPCA:
         False discovery rate: the expected share of clients without private work among those that
         are accepted as having worked.
     explained
-        A report of which public information explains at least this share is flagged for that.
+        A report is flagged as public information only if it explains at least this share of it,
+        and more than is typical in the same round (`fedmerit.evidence.gate`).
     sample
         How many parameters are looked at, drawn anew after the updates are in; ``None`` for all.
     mixed
@@ -74,7 +76,7 @@ class ConditionalPCA:
     peers: int | None = None
     strata: int = DEFAULT_STRATA
     fdr: float = 0.01
-    explained: float = 0.6
+    explained: float = 0.5
     sample: int | None = DEFAULT_SAMPLE
     mixed: bool = False
 
@@ -86,6 +88,8 @@ class ConditionalPCA:
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs."""
+        if why := lack_of_power(inputs.parameters, inputs.public):
+            return abstained("conditional", inputs.clients, why)
         if isinstance(inputs.updates, Signals):
             return self.score_in(*lay_out(inputs, self.strata, self.sample, rng), rng)
         positions, starts = choose_strata(
@@ -128,7 +132,9 @@ class ConditionalPCA:
         ordered = plan_comparisons(len(signals.values), self.peers, rng)
         pairs = score_groups(signals, order, halves, ordered)
         reached, p_values = agreeing_z(pairs.clients, ordered, pairs.z)
-        known = explained >= self.explained
+        replays = explained >= 1 - LIMITS.nothing_left
+        members = cohort_of(ordered, pairs.z, replays, one_sided=self.mixed).members
+        known = explained_reports(explained, members, self.explained, self.fdr)
         cohort = cohort_of(ordered, pairs.z, known, one_sided=self.mixed)
         accepted = discoveries(p_values, self.fdr) & ~known
         if self.mixed:
@@ -138,7 +144,7 @@ class ConditionalPCA:
             "conditional",
             pairs.mean(pairs.score),
             flags=flags,
-            eligible=np.array([flag is None for flag in flags]),
+            eligible=np.array([flag is None or not flag.accuses for flag in flags]),
             p_values=p_values,
             epsilon=pairs.mean(pairs.certificate),
             pairs=pairs.matrices(),
@@ -155,7 +161,7 @@ def _flags(
     """Return who is flagged and why: public information explains a report, or nobody agrees."""
     # No agreement is evidence only while the cohort agrees.
     alone = np.zeros_like(accepted)
-    if accepted.any():
+    if accepted.sum() >= LIMITS.fewest_members:
         typical = np.median(reached[accepted])
         alone = ~accepted & (typical >= LIMITS.margin * np.maximum(reached, 1.0))
 

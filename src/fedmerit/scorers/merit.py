@@ -17,22 +17,25 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.errors import UpdatesError
-from fedmerit.evidence.cohort import Copies, breadth_of, find_cohort, near_copies
-from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.comparison.panels import draw_panels, join_panels
 from fedmerit.comparison.private import inner_products
 from fedmerit.comparison.products import cosines, off_diagonal
-from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample
-from fedmerit.sampling.strata import lay_out
+from fedmerit.errors import UpdatesError
 from fedmerit.evidence.bets import NAMING_RATE
+from fedmerit.evidence.cohort import Copies, breadth_of, find_cohort, near_copies
+from fedmerit.evidence.gate import abstained, lack_of_power
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
+from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample
+from fedmerit.sampling.strata import lay_out
+from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.types import Contributions, Evidence, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
 # Amounts are compared between all pairs; of more clients than this, inside random panels.
 PANEL = 256
+# Why a client is undecided in a round that could judge others.
+UNCLEAR = "the round does not agree enough to tell"
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Merit:
         """Score checked inputs; needs float updates."""
         if isinstance(inputs.updates, Signals):
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
+        if why := lack_of_power(inputs.parameters, inputs.public):
+            return abstained("merit", inputs.clients, why)
         panels = draw_panels(inputs.clients, PANEL, rng)
         return join_panels(
             panels, [self._score_panel(_part(inputs, panel), panel, rng) for panel in panels]
@@ -88,27 +93,27 @@ class Merit:
         z, shares = gate.pairs.z, gate.evidence.explained
         whole, private = inner_products(inputs, starts)
         cosine, sizes = private_parts(private, whole)
-        copies = near_copies(cosine)
+        copies = near_copies(cosine, self.gate.fdr)
         earlier = np.zeros(inputs.clients) if inputs.trust is None else inputs.trust
         named = np.zeros(inputs.clients, dtype=np.bool_)
         if inputs.named is not None and self.naming > 0:
             named = inputs.named
-        explained = shares >= self.gate.explained
+        explained = np.array([f is not None and f.kind is Kind.EXPLAINED for f in gate.flags])
         cohort = find_cohort(z, explained | named)
+        outside = np.array([flag is not None for flag in cohort.flags])
         work = work_of(cosine, sizes, copies, inputs.parameters)
         work = _at_most_typical(work, z, cohort.members)
         trust = np.where(named, 0.0, np.maximum(earlier + work, 0.0)) + 1e-12
         quality, reversed_ = orientation_of(whole, trust)
-        undecided = np.array([flag is None for flag in cohort.flags])
-        trusted = _trusted(earlier, work, cohort.members)
-        passed = ~explained & ~named & (cohort.members | (undecided & trusted))
-        scores = np.where(passed, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
-        reversed_ &= passed
+        accused = explained | named | outside
+        shown = ~accused & (cohort.members | _trusted(earlier, work, cohort.members))
+        scores = np.where(shown, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
+        reversed_ &= ~accused
 
         def flag(client: int) -> Flag | None:
             if explained[client]:
                 return gate.flags[client]
-            if cohort.flags[client] is not None:
+            if outside[client]:
                 return cohort.flags[client]
             if named[client]:
                 return Flag(Kind.NAMED)
@@ -116,13 +121,13 @@ class Merit:
                 return Flag(Kind.COPY, twin=str(names[copies.twin[client]]))
             if reversed_[client]:
                 return Flag(Kind.REVERSED)
-            return None if passed[client] else Flag(Kind.UNDECIDED)
+            return None if shown[client] else Flag(Kind.UNDECIDED, UNCLEAR)
 
         return Contributions.of(
             "merit",
             scores,
             flags=[flag(client) for client in range(inputs.clients)],
-            eligible=passed & ~reversed_,
+            eligible=~accused & ~reversed_,
             p_values=gate.p_values,
             work=work,
             pairs=Pairs(off_diagonal(cosine), z=z),

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.errors import SettingError, UpdatesError
-from fedmerit.kernels.published import sample_agreement
-from fedmerit.quantisers import QuantileBins, to_signals
-from fedmerit.rng import seeds
 from fedmerit.comparison.pairs import (
     check_enough_parameters,
     choose_peers,
     mean_over_peers,
     pair_matrix,
 )
+from fedmerit.errors import SettingError, UpdatesError
+from fedmerit.kernels.published import sample_agreement
+from fedmerit.quantisers import QuantileBins, to_signals
+from fedmerit.rng import seeds
 from fedmerit.types import Contributions, Pairs, Quantiser, RoundInputs
 from fedmerit.validation import check_count
 

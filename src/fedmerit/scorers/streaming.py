@@ -6,8 +6,12 @@ from numpy.typing import ArrayLike, NDArray
 from fedmerit.errors import UpdatesError
 from fedmerit.kernels.residual import POSITIVE
 from fedmerit.rng import RandomSource, as_generator
-from fedmerit.scorers.conditional import TOGETHER, ConditionalPCA, write_unexplained_signs
 from fedmerit.sampling.strata import choose_strata
+from fedmerit.scorers.conditional import (
+    TOGETHER,
+    ConditionalPCA,
+    write_unexplained_signs,
+)
 from fedmerit.types import Contributions, Signals
 from fedmerit.validation import MIN_CLIENTS, check_count, check_frame, check_vector
 
@@ -91,7 +95,8 @@ class StreamedRound:
             )
         self._take_signs()
         signals = Signals(self._signs[: self._added], POSITIVE + 1)
-        return self._scorer.judge(signals, self._explained[: self._added], self._starts, self._rng)
+        shares = self._explained[: self._added]
+        return self._scorer.judge(signals, shares, self._starts, self._rng)
 
     def _take_signs(self) -> None:
         block = slice(self._scored, self._added)

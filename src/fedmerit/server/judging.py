@@ -18,6 +18,7 @@ from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.aggregators.weighting import gated_weights
 from fedmerit.aggregators.weighting import weights as score_weights
 from fedmerit.agreement_map import pack_agreement
+from fedmerit.evidence.length import kept_share
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import Payments
@@ -31,6 +32,8 @@ from fedmerit.validation import MIN_CLIENTS, check_weights
 # Longer than so many times the typical update and the global model is no update but an attack on
 # the arithmetic. Shrinking handles what is merely long.
 ABSURD_NORM = 1000.0
+# Chance that a length is called far out in a round of equals.
+LENGTH_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Judgement:
         Those that were scored; none where the round was skipped.
     weights : (k,) float
         What each of them weighs.
+    keep : (k,) float
+        The share of each update that is kept; 1 where it is not too long.
     clients : tuple of ClientRecord
     rejected : tuple of Rejection
     history : RoundHistory
@@ -53,6 +58,7 @@ class Judgement:
 
     replies: Replies
     weights: NDArray[np.float64]
+    keep: NDArray[np.float64]
     clients: tuple[ClientRecord, ...]
     rejected: tuple[Rejection, ...]
     history: RoundHistory
@@ -60,8 +66,8 @@ class Judgement:
 
     @property
     def skipped(self) -> bool:
-        """Whether there was nothing to judge: the global model stays."""
-        return not len(self.weights)
+        """Whether nobody has weight: the global model stays."""
+        return not self.weights.any()
 
     @property
     def agreement(self) -> bytes:
@@ -144,21 +150,23 @@ def judge_round(
             layer = layers if layers is None or scored is None else layers[scored]
             needs = rules.needs
             levels = None if needs.floats else seen.signals
-            inputs = known.inputs(
-                clients, seen.updates if levels is None else levels, layer, needs
-            )
+            inputs = known.inputs(clients, seen.updates if levels is None else levels, layer, needs)
             contributions = rules.scorer.score(inputs, rng)
             del inputs  # as large as the updates themselves
             known = known.remembering(clients, seen.updates, contributions, needs)
             history = replace(known, models=history.models)
     weights = _weights(rules, replies, contributions)
+    keep = np.ones(len(clients))
+    if rules.weighting == "engine" and rules.scorer is not None:
+        norms = np.array([_norm(row) for row in (seen.updates)])
+        keep = kept_share(norms, _claimed_sizes(replies), weights, LENGTH_RATE)
     payments = None
     if rules.reward is not None and contributions is not None:
         # Once each: a client may have sent several replies that were refused, or one that was not.
         outside = dict.fromkeys(r.client for r in refused if r.client not in clients)
         payments = pay_round(rules.reward, contributions, clients, list(outside))
-    records = _client_records(replies, weights, contributions, payments, refused)
-    return Judgement(replies, weights, records, refused, history, contributions)
+    records = _client_records(replies, weights, keep, contributions, payments, refused)
+    return Judgement(replies, weights, keep, records, refused, history, contributions)
 
 
 def skip_round(
@@ -167,7 +175,8 @@ def skip_round(
     """Return a round that nobody is judged in: every reply is refused with the reason."""
     words = f"{Kind.SKIPPED.words}: {reason}"
     alone = tuple(Rejection(client, words, Kind.SKIPPED) for client in replies.clients)
-    return Judgement(replies.only([]), np.empty(0), (), (*rejected, *alone), history)
+    nobody = np.empty(0)
+    return Judgement(replies.only([]), nobody, nobody, (), (*rejected, *alone), history)
 
 
 def combine_round(
@@ -185,14 +194,17 @@ def combine_round(
     if judged.skipped:
         return None
     with (Clock() if clock is None else clock).phase("aggregation"):
+        updates = judged.replies.updates
+        if (judged.keep < 1).any():
+            updates = (updates * judged.keep[:, None]).astype(updates.dtype)
         change = aggregate(
-            judged.replies.updates,
+            updates,
             None if rules.weighting == "uniform" else judged.weights,
             rule=rules.rule,
             norm_bound=rules.norm_bound,
         )
         if touched is not None:
-            change = mean_over_touching(change, judged.replies.updates, judged.weights, touched)
+            change = mean_over_touching(change, updates, judged.weights, touched)
     return change
 
 
@@ -232,14 +244,42 @@ def _weights(
         return score_weights(contributions.scores, rules.alpha)
     if rules.weighting == "gated" and contributions is not None:
         return gated_weights(contributions, rules.alpha)
+    if rules.weighting == "engine":
+        return _engine_weights(replies, contributions)
     if rules.weighting == "size":
         return check_weights([size or 0 for size in replies.num_examples], clients)
     return np.full(clients, 1 / clients)
 
 
+def _engine_weights(replies: Replies, contributions: Contributions | None) -> NDArray[np.float64]:
+    """Return what FedAvg gives those who are not excluded, and nothing to the others."""
+    sizes = _claimed_sizes(replies)
+    shares = np.ones(len(replies.clients)) if sizes is None else sizes
+    if contributions is not None:
+        shares = np.where(_excluded(contributions), 0.0, shares)
+    return shares / shares.sum() if shares.any() else shares
+
+
+def _claimed_sizes(replies: Replies) -> NDArray[np.float64] | None:
+    sizes = [size for size in replies.num_examples if size is not None]
+    return np.array(sizes, dtype=np.float64) if len(sizes) == len(replies.clients) else None
+
+
+def _excluded(contributions: Contributions) -> NDArray[np.bool_]:
+    """Return who is kept out of the model: one work enters it once, through its first account."""
+
+    def out(row: int, flag: Flag | None) -> bool:
+        if flag is not None and flag.kind is Kind.COPY:
+            return int(flag.twin) < row
+        return flag is not None and flag.accuses
+
+    return np.array([out(row, flag) for row, flag in enumerate(contributions.flags)])
+
+
 def _client_records(
     replies: Replies,
     weights: NDArray[np.float64],
+    keep: NDArray[np.float64],
     contributions: Contributions | None,
     payments: Payments | None,
     refused: Sequence[Rejection],
@@ -255,6 +295,8 @@ def _client_records(
 
     def flag(row: int, reward: int | None) -> Flag | None:
         found = contributions.flags[row]
+        if found is None and keep[row] < 1:
+            return Flag(Kind.LONG, f"shortened to {keep[row]:.1%}")
         if found is None and reward == 0:
             return Flag(Kind.UNPAID)
         return None if found is None else found.with_names(replies.clients)

@@ -136,8 +136,13 @@ class Layout:
                 raise UpdatesError(f"{name} must be finite, got {_first_bad(values)}")
             start = 0 if model is None else model[place]
             with np.errstate(over="ignore"):
-                np.subtract(values, start, out=into[place], casting="unsafe", dtype=np.result_type(
-                    values.dtype, into.dtype))
+                np.subtract(
+                    values,
+                    start,
+                    out=into[place],
+                    casting="unsafe",
+                    dtype=np.result_type(values.dtype, into.dtype),
+                )
         if not np.isfinite(into).all():
             raise UpdatesError("the update must be finite, got a value beyond its type's range")
 

@@ -46,7 +46,9 @@ class Replies:
         for name in ("clients", "num_examples", "behaviours"):
             column = getattr(self, name)
             if column is not None and len(column) != rows:
-                raise InvalidInputError(f"{name} must have one entry a row, {rows}, got {len(column)}")
+                raise InvalidInputError(
+                    f"{name} must have one entry a row, {rows}, got {len(column)}"
+                )
         if len(set(self.clients)) != rows:
             twice = next(c for c in self.clients if list(self.clients).count(c) > 1)
             raise InvalidInputError(f"clients must have different names, got {twice!r} twice")

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from fedmerit.aggregators import AGGREGATORS, NORM_BOUND
+from fedmerit.aggregators import AGGREGATORS
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule, parse_reward
@@ -12,7 +12,7 @@ from fedmerit.scorers import Merit, make_scorer
 from fedmerit.types import Needs, Scorer, needs_of
 from fedmerit.validation import check_number
 
-WEIGHTINGS = ("gated", "score", "size", "uniform")
+WEIGHTINGS = ("engine", "gated", "score", "size", "uniform")
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,10 @@ class RoundRules:
     scorer : Scorer, str or None
         A scorer or its name. None scores nobody (plain FedAvg needs no scores).
     weighting : str
-        "gated": softmax of `alpha` times the score over clients with evidence of work, nothing for
-        the others; "score": softmax over all (Fed-PCA); "size": by claimed data size (FedAvg);
-        "uniform".
+        "engine": the engine's own weights for whoever is not excluded (by claimed data size, or
+        equal ones where sizes are not known), nothing for the others; "gated": softmax of `alpha`
+        times the score over clients with evidence of work, nothing for the others; "score": softmax
+        over all (Fed-PCA); "size": by claimed data size (FedAvg); "uniform".
     alpha : float
         How strongly weights follow scores.
     rule : str
@@ -40,21 +41,23 @@ class RoundRules:
     """
 
     scorer: Scorer | None = field(default_factory=Merit)
-    weighting: str = "gated"
+    weighting: str = "engine"
     alpha: float = ALPHA
     rule: str = "mean"
-    norm_bound: float | None = NORM_BOUND
+    norm_bound: float | None = None
     reward: RewardRule | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.scorer, str):
-            object.__setattr__(self, "scorer", make_scorer(self.scorer))
-        elif self.scorer is not None and not isinstance(self.scorer, Scorer):
-            raise SettingError(f"scorer must be a name or a Scorer, got {self.scorer!r}")
-        if isinstance(self.reward, str):
-            object.__setattr__(self, "reward", parse_reward(self.reward))
-        elif self.reward is not None and not isinstance(self.reward, RewardRule):
-            raise SettingError(f"reward must be a RewardRule or its name, got {self.reward!r}")
+        scorer: object = self.scorer
+        if isinstance(scorer, str):
+            object.__setattr__(self, "scorer", make_scorer(scorer))
+        elif scorer is not None and (isinstance(scorer, type) or not isinstance(scorer, Scorer)):
+            raise SettingError(f"scorer must be a name or a Scorer, got {scorer!r}")
+        reward: object = self.reward
+        if isinstance(reward, str):
+            object.__setattr__(self, "reward", parse_reward(reward))
+        elif reward is not None and not isinstance(reward, RewardRule):
+            raise SettingError(f"reward must be a RewardRule or its name, got {reward!r}")
         check_number("alpha", self.alpha, least=0)
         if self.weighting not in WEIGHTINGS:
             raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)

@@ -172,7 +172,9 @@ class Server:
         self._vector = not isinstance(model, Mapping)
         arrays = self._arrays(model)
         self.layout = Layout(arrays.items())
-        self._fixed = {name: arrays[name] for name in self.layout.shapes if name in self.layout.fixed}
+        self._fixed = {
+            name: arrays[name] for name in self.layout.shapes if name in self.layout.fixed
+        }
         first = freeze(self.layout.flatten(arrays.items()))
         self.state = ServerState(0, RoundHistory(older, remembered).published(first))
         self._ledger: Ledger | None = None
@@ -192,6 +194,13 @@ class Server:
         return {name: arrays.get(name, self._fixed.get(name)) for name in self.layout.shapes}
 
     @property
+    def judged(self) -> RoundRecord:
+        """The round that is under way, as far as it is known."""
+        if self._pending is None:
+            raise SettingError("a round must be judged before it can be looked at, got none")
+        return self._pending
+
+    @property
     def round(self) -> int:
         """How many rounds have been judged."""
         return self.state.round
@@ -203,7 +212,7 @@ class Server:
         compared with those before.
         """
         arrays = self._arrays(model)
-        if Layout(arrays.items()) != self.layout:
+        if {name: array.shape for name, array in arrays.items()} != self.layout.shapes:
             raise UpdatesError("the model must have the arrays of the one before, got others")
         self._fixed = {name: arrays[name] for name in self._fixed}
         self._publish(freeze(self.layout.flatten(arrays.items())))
@@ -433,7 +442,7 @@ class Server:
         for name, positions in places.items():
             if positions is not None:
                 arrays[name] = np.asarray(positions)
-        for number, (name, values) in enumerate(self._fixed.items()):
+        for number, values in enumerate(self._fixed.values()):
             arrays[f"fixed-{number}"] = values
         kinds = {name: str(dtype) for name, dtype in self.layout.dtypes.items()}
         meta |= {

@@ -101,17 +101,16 @@ def write_state(path: Path, arrays: Arrays, meta: Mapping[str, Any]) -> None:
     """Write the file; a crash leaves the one before it."""
     text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     try:
-        with whole_file(path) as partial:
-            with partial.open("w+b") as file:
-                file.write(_TITLE + b"%d\n" % VERSION)
-                place = file.tell()
-                file.write(bytes(_DIGEST))
-                np.savez(file, allow_pickle=False, meta=text, **arrays)
-                digest = _digest(file, place + _DIGEST)
-                file.seek(place)
-                file.write(digest)
-                file.flush()
-                os.fsync(file.fileno())
+        with whole_file(path) as partial, partial.open("w+b") as file:
+            file.write(_TITLE + b"%d\n" % VERSION)
+            place = file.tell()
+            file.write(bytes(_DIGEST))
+            np.savez(file, allow_pickle=False, meta=text, **arrays)
+            digest = _digest(file, place + _DIGEST)
+            file.seek(place)
+            file.write(digest)
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
         raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from error
 

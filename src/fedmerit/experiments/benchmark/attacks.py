@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.aggregators.weighting import gated_weights, weights
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Behaviour, Honest
 from fedmerit.evidence.watch import Watch
 from fedmerit.experiments.benchmark.attacks_page import draw, page, tables
@@ -17,9 +18,8 @@ from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.benchmark.rows import AttackRow
 from fedmerit.experiments.benchmark.statistics import mean, roc_auc
-from fedmerit.rng import stream
-from fedmerit.aggregators.weighting import gated_weights, weights
 from fedmerit.experiments.spec import plain_rules
+from fedmerit.rng import stream
 from fedmerit.scorers import SCORERS
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, Partition

@@ -20,7 +20,6 @@ from fedmerit.experiments.benchmark.holdings import SETUPS
 from fedmerit.experiments.benchmark.rows import ContributionRow
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.rng import stream
-from fedmerit.server import RoundHistory
 from fedmerit.scorers import (
     SCORERS,
     exact_shapley,
@@ -28,6 +27,7 @@ from fedmerit.scorers import (
     leave_one_out,
     make_scorer,
 )
+from fedmerit.server import RoundHistory
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import build_model

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
+from fedmerit.evidence.decisions import discoveries
 from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
 from fedmerit.experiments.benchmark.null_page import draw, page, tables
 from fedmerit.experiments.benchmark.rows import NullRow
 from fedmerit.rng import stream
+from fedmerit.sampling.draw import sample_parameters
 from fedmerit.scorers import make_scorer
 from fedmerit.server import RoundHistory
-from fedmerit.evidence.decisions import discoveries
-from fedmerit.sampling.draw import sample_parameters
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import build_model
@@ -96,6 +96,8 @@ def decisions(
     `alone` is a round whose first client is null; in `nobody` all are. Rules for clients are left
     out for scores without p-values.
     """
+    assert nobody.z is not None, "the scores of this benchmark have a null distribution"
+    assert alone.z is not None, "and so in every round"
     upper = np.triu_indices(len(nobody.scores), 1)
     pairs = nobody.z[upper]
     rules = {

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.kernels.combine import squared_distances
 from fedmerit.comparison.products import float_updates
+from fedmerit.kernels.combine import squared_distances
 from fedmerit.types import Contributions, Needs, Pairs, RoundInputs
 from fedmerit.validation import check_count
 

@@ -1,0 +1,93 @@
+"""Who can be told from somebody who worked: decisions against what is typical in the same round.
+
+Honest reports of a convex model are explained by public information to three quarters, those of a
+large network to a twentieth. So no share by itself speaks against a client: what is judged is
+whether its report leaves less unexplained than a report of this cohort would, with a stated chance
+of an error; and where the round cannot decide that, nobody is judged.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.evidence.decisions import student_quantile
+from fedmerit.evidence.limits import LIMITS
+from fedmerit.flags import Flag, Kind
+from fedmerit.types import Contributions, FloatArray
+
+Booleans = NDArray[np.bool_]
+
+
+def lack_of_power(parameters: int, public: FloatArray | None) -> str:
+    """Return why nobody can be judged by so many parameters, in words; empty where that is not so.
+
+    What public information explains is found by regression, which fits anything by few parameters.
+    """
+    vectors = 0 if public is None else len(public)
+    needed = LIMITS.parameters_per_vector * (vectors + 1)
+    if parameters >= needed:
+        return ""
+    return (
+        f"{parameters} parameters and {vectors} public vectors: at least {needed} parameters "
+        "needed to judge"
+    )
+
+
+def abstained(method: str, clients: int, why: str) -> Contributions:
+    """Return a round that cannot be judged: all are equal, and nothing is held against anybody."""
+    flag = Flag(Kind.UNDECIDED, why)
+    return Contributions.of(
+        method, np.ones(clients), flags=(flag,) * clients, work=np.zeros(clients)
+    )
+
+
+def explained_reports(
+    shares: NDArray[np.float64], members: Booleans, least: float, rate: float
+) -> Booleans:
+    """Return whose report is public information, (k,).
+
+    Either hardly anything is left of it, which no training gives; or public information explains
+    at least the share `least` of it, and it leaves less unexplained than a report of the `members`
+    would: below a prediction interval of the logarithms, at an error of `rate` over all clients.
+    """
+    left = np.maximum(1.0 - shares, 0.0)
+    nothing: Booleans = left <= LIMITS.nothing_left
+    rest = members & ~nothing
+    candidates = np.flatnonzero(~nothing & (shares >= least))
+    logs = np.log(np.maximum(left, LIMITS.nothing_left))
+    for client in candidates:
+        others = logs[rest & (np.arange(len(shares)) != client)]
+        nothing[client] = _far_below(logs[client], others, rate / len(shares))
+    return nothing
+
+
+def alike_pairs(cosine: NDArray[np.float64], rate: float) -> Booleans:
+    """Return who is nearly a copy of whom, (k, k); nobody of itself.
+
+    Clients with much data of one kind move alike, so that being alike is not enough: a pair must
+    differ less than pairs of this round do, below a prediction interval of the logarithms.
+    """
+    clients = len(cosine)
+    alike: Booleans = cosine > LIMITS.copy_cosine
+    np.fill_diagonal(alike, False)
+    if not alike.any() or clients <= LIMITS.fewest_members:
+        return np.zeros_like(alike)
+    upper = np.triu_indices(clients, 1)
+    logs = np.log(np.maximum(1.0 - cosine, LIMITS.rounding))
+    centre, spread = middle_and_spread(logs[upper])
+    limit = student_quantile(rate / len(upper[0]), clients - 1)
+    return alike & (logs < centre - limit * spread)
+
+
+def middle_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the median and the robust standard deviation."""
+    centre = float(np.median(values))
+    return centre, LIMITS.sd_per_mad * float(np.median(np.abs(values - centre)))
+
+
+def _far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
+    """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
+    count = len(others)
+    if count < LIMITS.fewest_members:
+        return False
+    spread = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / count)
+    return bool(value < np.mean(others) - student_quantile(rate, count - 1) * spread)
