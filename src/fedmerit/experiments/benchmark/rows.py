@@ -170,6 +170,8 @@ class ModelRow:
         median, and FedAvg where the dishonest stay at home.
     same_bits : bool
         Whether our last model is, bit for bit, that of FedAvg without the dishonest.
+    difference : float
+        The largest difference between a parameter of one and of the other.
     """
 
     task: str
@@ -195,3 +197,4 @@ class ModelRow:
     median: float
     home: float
     same_bits: bool
+    difference: float

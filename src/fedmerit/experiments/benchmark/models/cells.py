@@ -3,7 +3,12 @@
 from pathlib import Path
 
 from fedmerit.behaviours import parse_behaviour
-from fedmerit.experiments.benchmark.models.combine import coordinate_median, fedavg, same_bits
+from fedmerit.experiments.benchmark.models.combine import (
+    coordinate_median,
+    difference,
+    fedavg,
+    same_bits,
+)
 from fedmerit.experiments.benchmark.models.federation import Cast, accuracy, federate, make_cast
 from fedmerit.experiments.benchmark.models.ours import Ours, judge
 from fedmerit.experiments.benchmark.models.registry import make_task
@@ -45,7 +50,7 @@ BEHAVIOURS = (
     "loud-flip",
     "sign-flip",
 )
-QUICK = ("honest", "stale", "random-update", "copies:0.2", "boost:2", "label-flip")
+QUICK = ("honest", "stale", "random-update", "copies:0.2", "boost:2", "label-flip", "sign-flip")
 
 
 class Bench:
@@ -78,6 +83,7 @@ class Bench:
             median=accuracy(task, middle),
             home=accuracy(task, home),
             same_bits=same_bits(states[-1], home[-1]),
+            difference=difference(states[-1], home[-1]),
             **vars(judge(ours.results, ours.named, cast, task.sizes)),
         )
 

@@ -57,6 +57,12 @@ def unflatten(vector: NDArray[np.float32], like: StateLike) -> State:
     return state
 
 
+def difference(first: StateLike, second: StateLike) -> float:
+    """Return the largest difference between floating-point values of two states."""
+    with np.errstate(invalid="ignore"):
+        return float(np.abs(flatten(first) - flatten(second)).max())
+
+
 def same_bits(first: StateLike, second: StateLike) -> bool:
     """Say whether the floating-point arrays of two states are equal to the last bit."""
     names = [name for name, value in second.items() if value.dtype.kind == "f"]

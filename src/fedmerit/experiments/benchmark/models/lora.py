@@ -48,7 +48,7 @@ def adapt(module: nn.Module, rank: int) -> nn.Module:
 
 def lora(seed: int, quick: bool, folder: Path | None) -> Task:
     """Return adapters of a network that knows upright images, for clients whose images lie."""
-    count = 3000 if quick else 10_000
+    count = 3000 if quick else 6000
     everything, held_out = sampled(seed, PUBLIC + count, folder, halved=False)
     public, mine = (
         take(everything, np.arange(PUBLIC)),

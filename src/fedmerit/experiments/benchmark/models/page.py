@@ -24,7 +24,8 @@ where nobody lies, of the same clients. *Flagged* counts reports that were accus
 *no weight* honest reports without weight, *named* clients named by evidence over rounds at the end
 (honest ones as a number per run), *undecided* reports about which the scorer did not decide. *Pay
 spread* is the standard deviation of what honest clients are paid relative to the mean. *Same bits*
-is the share of runs whose last model is, bit for bit, that of FedAvg without the dishonest."""
+is the share of runs whose last model is, bit for bit, that of FedAvg without the dishonest, and
+*difference* the largest between a parameter of one and of the other."""
 
 _COLUMNS = {
     "accuracy": "ours",
@@ -41,6 +42,7 @@ _COLUMNS = {
     "undecided": "undecided",
     "pay_spread": "pay spread",
     "same_bits": "same bits",
+    "difference": "difference",
 }
 _CLEAN = (
     "accuracy",
@@ -52,6 +54,7 @@ _CLEAN = (
     "undecided",
     "pay_spread",
     "same_bits",
+    "difference",
 )
 
 

@@ -22,7 +22,7 @@ HELD_OUT = 100  # samples of every author
 def transformer(seed: int, quick: bool, folder: Path | None) -> Task:
     """Return a causal transformer; each client is a book, or whoever wrote a text."""
     origin, found = texts(CLIENTS, folder)
-    most = 8_000 if quick else 64_000  # characters of one author
+    most = 6_000 if quick else 12_000  # characters of one author
     rng = stream(seed, "models", "text")
     clients, held_out = [], []
     for text in found.values():
