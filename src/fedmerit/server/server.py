@@ -200,6 +200,18 @@ class Server:
         return self._pending
 
     @property
+    def sizes_count(self) -> bool:
+        """Whether the weights of the round under way follow claimed data sizes."""
+        return self._judged is None or self._judged.sizes_count
+
+    def shortened(self) -> dict[str, float]:
+        """Return the clients of the round under way whose update is too long, and what is kept."""
+        if self._judged is None:
+            return {}
+        pairs = zip(self._judged.replies.clients, self._judged.keep, strict=True)
+        return {client: float(share) for client, share in pairs if share < 1}
+
+    @property
     def round(self) -> int:
         """How many rounds have been judged."""
         return self.state.round
