@@ -29,10 +29,14 @@ def plain(arrays):
 
 
 class Federation:
-    """Nodes as functions; remembers every reply, and the models that were sent."""
+    """Nodes as functions; remembers every reply, and the models that were sent.
 
-    def __init__(self, *, riders_from=None, silent=False, first_round=1):
+    `memory` is a folder in which clients keep these models: a server may die, they do not.
+    """
+
+    def __init__(self, *, riders_from=None, silent=False, first_round=1, memory=None):
         self.riders_from, self.silent, self.first_round = riders_from, silent, first_round
+        self.memory = memory
         self.models, self.sent = {}, {}
         nodes = {FIRST + row: partial(self.reply, FIRST + row) for row in range(CLIENTS)}
         self.grid = LocalGrid(nodes)
@@ -44,6 +48,8 @@ class Federation:
         number = message.content["config"]["server-round"] + self.first_round - 1
         model = plain(message.content["arrays"])
         self.models.setdefault(number, model)
+        if self.memory is not None:
+            np.savez(self.memory / f"{number}.npz", **model)
         rides = (
             self.riders_from is not None
             and node in (REPLAYER, NOISY)
@@ -76,7 +82,9 @@ class Federation:
 
     def ride(self, node, number, model):
         if node == REPLAYER:
-            before = self.models[number - 1]
+            before = self.models.get(number - 1)
+            if before is None:
+                before = dict(np.load(self.memory / f"{number - 1}.npz"))
             return {name: value + (value - before[name]) for name, value in model.items()}
         own = np.random.default_rng([number, node])
         return {

@@ -1,5 +1,6 @@
 """FedMerit before any strategy: nothing changes unless somebody is excluded."""
 
+import gc
 import inspect
 
 import numpy as np
@@ -40,6 +41,14 @@ from tests.flower.federation import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _little_garbage():
+    """QFedAvg and Bulyan call the garbage collector for every reply: spare it what was there."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Halfway(FedAvg):

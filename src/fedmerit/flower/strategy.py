@@ -431,7 +431,7 @@ def _size_key(strategy: Any) -> str | None:
 
 
 def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
-    return ArrayRecord({name: Array(np.ascontiguousarray(v)) for name, v in model.items()})
+    return ArrayRecord({name: Array(np.asarray(v, order="C")) for name, v in model.items()})
 
 
 def _finite(array: Array) -> bool:
