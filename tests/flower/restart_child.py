@@ -18,7 +18,7 @@ from flwr.app import MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
 from fedmerit.flower import FedMerit
-from fedmerit.ledger import RunRecorder
+from fedmerit.ledger import Ledger, RunRecorder
 from fedmerit.server.opening import state_path
 from fedmerit.server.state import read_state
 from tests.flower.federation import Federation, initial, plain, start
@@ -96,6 +96,7 @@ def main(jobs):
     logging.disable(logging.CRITICAL)
     ends = []
     for job in jobs:
+        recorded = job.pop("recorded", None)
         child = os.fork()
         if child == 0:
             code = 1
@@ -109,6 +110,9 @@ def main(jobs):
                 sys.stderr.flush()
                 os._exit(code)
         ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        if recorded is not None:
+            with Ledger.open(Path(job["folder"]) / "run.ledger", read_only=True) as ledger:
+                assert len(list(ledger.rounds())) == recorded, job
     print(json.dumps(ends))
 
 
