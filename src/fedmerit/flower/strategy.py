@@ -1,5 +1,6 @@
 """FedMerit in front of any Flower strategy; FedPCA and MedPCA as published."""
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -104,7 +105,7 @@ class FedMerit(Strategy):
             "evaluate_metrics_aggr_fn": evaluate_metrics_aggr_fn,
         }
         self.inner = _fedavg(fedavg) if strategy is None else _checked(strategy, fedavg)
-        self.rules = RoundRules.of(rules, settings)
+        self.rules = RoundRules.of(rules, settings, beside=inspect.signature(FedMerit).parameters)
         self.ledger = None if ledger is None else Path(ledger)
         self.seed, self.resume = seed, resume
         self._key, self._record = key, record
@@ -202,6 +203,7 @@ class FedMerit(Strategy):
     @contextmanager
     def _rebound(self) -> Iterator[None]:
         """Let the inner strategy's own `start` call our hooks."""
+        own = {name: vars(self.inner)[name] for name in _HOOKS if name in vars(self.inner)}
         for name in _HOOKS:
             setattr(self.inner, name, getattr(self, name))
         try:
@@ -209,6 +211,7 @@ class FedMerit(Strategy):
         finally:
             for name in _HOOKS:
                 delattr(self.inner, name)
+            vars(self.inner).update(own)
 
     def _open(self, arrays: ArrayRecord) -> Server:
         if self._server is None:
@@ -263,7 +266,7 @@ class FedMerit(Strategy):
             replies,
             server.layout,
             server.state.model,
-            getattr(self.inner, "weighted_by_key", None),
+            _size_key(self.inner),
             keep=not self._combines,
         )
         self._asked = Asked()
@@ -290,7 +293,7 @@ class FedMerit(Strategy):
         server = self._server
         assert server is not None, "a round was judged"
         shortened = server.shortened()
-        equal = None if server.sizes_count else getattr(self.inner, "weighted_by_key", None)
+        equal = None if server.sizes_count else _size_key(self.inner)
         admitted = [
             changed(m, server.layout, server.state.model, shortened.get(str(node)), equal)
             for node, m in read.messages.items()
@@ -303,6 +306,9 @@ class FedMerit(Strategy):
         if arrays is not None and not all(_finite(array) for array in arrays.values()):
             log(WARNING, "round %d skipped: the combined model is not finite", record.round)
             arrays = None
+        if arrays is not None and self._server is not None:
+            # It goes into the state with the round: a server that starts again goes on from it.
+            self._server.publish(dict(named(arrays)))
         return arrays, metrics
 
     def _own(
@@ -316,7 +322,7 @@ class FedMerit(Strategy):
         used = {client.client for client in record.clients}
         contents = [content for client, content in read.contents.items() if client in used]
         function = getattr(self.inner, "train_metrics_aggr_fn", None)
-        key = getattr(self.inner, "weighted_by_key", "num-examples")
+        key = _size_key(self.inner) or "num-examples"
         metrics = None if function is None else combine(contents, key, function)
         before = server.state.model
         combined = server.combine()
@@ -342,7 +348,7 @@ class FedMerit(Strategy):
             if answer.message is None:
                 log(WARNING, "evaluation %d, %d: %s", server_round, answer.node, answer.reason)
         messages = [answer.message for answer in answers if answer.message is not None]
-        usable = readable(messages, getattr(self.inner, "weighted_by_key", None))
+        usable = readable(messages, _size_key(self.inner))
         metrics: MetricRecord | None = None
         if usable:
             metrics = self._hooks["aggregate_evaluate"](server_round, usable)
@@ -427,8 +433,15 @@ def _checked(strategy: Strategy, fedavg: dict[str, Any]) -> Strategy:
     return strategy
 
 
+def _size_key(strategy: Any) -> str | None:
+    """Return what a strategy weighs replies by, also where it wraps another; None if by nothing."""
+    while not hasattr(strategy, "weighted_by_key") and hasattr(strategy, "strategy"):
+        strategy = strategy.strategy
+    return getattr(strategy, "weighted_by_key", None)
+
+
 def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
-    return ArrayRecord({name: Array(np.ascontiguousarray(v)) for name, v in model.items()})
+    return ArrayRecord({name: Array(np.asarray(v, order="C")) for name, v in model.items()})
 
 
 def _noted(client: ClientRecord) -> bool:

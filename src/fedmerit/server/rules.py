@@ -1,7 +1,7 @@
 """How a round is settled: one frozen set of rules that checks itself, and passes as a whole."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from fedmerit.aggregators import AGGREGATORS
@@ -85,12 +85,22 @@ class RoundRules:
             )
 
     @classmethod
-    def of(cls, rules: "RoundRules | None", settings: Mapping[str, object]) -> "RoundRules":
-        """Return `rules`, or rules made of single `settings`; both at once are an error."""
+    def of(
+        cls,
+        rules: "RoundRules | None",
+        settings: Mapping[str, object],
+        *,
+        beside: Iterable[str] = (),
+    ) -> "RoundRules":
+        """Return `rules`, or rules made of single `settings`; both at once are an error.
+
+        `beside` are the caller's other arguments, of which an unknown name may be a misspelling.
+        """
         names = [known.name for known in fields(cls)]
         for name in settings:
             if name not in names:
-                raise UnknownNameError.of("setting", name, names)
+                others = {*names, *beside} - {"self", "settings"}
+                raise UnknownNameError.of("setting", name, others)
         if rules is None:
             return cls(**settings)  # type: ignore[arg-type]
         if settings:

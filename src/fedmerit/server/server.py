@@ -1,5 +1,6 @@
 """`Server`: the state of a federation, and one verb that settles a round."""
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -162,7 +163,7 @@ class Server:
         about: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
-        self.rules = RoundRules.of(rules, settings)
+        self.rules = RoundRules.of(rules, settings, beside=inspect.signature(Server).parameters)
         self.seed, self._record, self._key = seed, record, key
         self._about, self._run = dict(about or {}), uuid4().hex
         self._layers, self._scored, self._touched = layers, scored, touched
