@@ -68,7 +68,11 @@ def contributions(**known):
 
 
 def evidence_of(agreement=(1.0, 1.0, 1.0), copies=(1, 1, 1)):
-    return fedmerit.Evidence(np.array(agreement), np.zeros(3), np.array(copies))
+    ones = np.ones(3)
+    everybody = np.ones(3, dtype=np.bool_)
+    return fedmerit.Evidence(
+        np.array(agreement), ones, ones.copy(), np.zeros(3), np.array(copies), everybody
+    )
 
 
 def test_gated_weights_by_hand():

@@ -7,13 +7,18 @@ from fedmerit.evidence.bets import bet
 from fedmerit.evidence.cohort import (
     breadth_of,
     cohort_of,
-    compared_groups,
-    find_cohort,
     near_copies,
 )
+from fedmerit.evidence.cohort import find_cohort as cohort_in
 from fedmerit.flags import Flag, Kind
 
 CLIQUE, INDEPENDENT = Flag(Kind.CLIQUE), Flag(Kind.INDEPENDENT)
+PARAMETERS = 1_000_000
+
+
+def find_cohort(z, barred=None):
+    nobody = np.zeros(len(z), dtype=np.bool_)
+    return cohort_in(z, nobody if barred is None else barred, PARAMETERS)
 
 
 def z_of(groups, strength=50.0):
@@ -49,12 +54,6 @@ def test_where_nobody_agrees_nobody_is_accused():
     assert cohort.flags == (None,) * 3
 
 
-def test_who_was_compared_with_whom_makes_groups():
-    z = np.full((5, 5), np.nan)
-    z[0, 2] = z[2, 0] = z[2, 4] = z[4, 2] = z[1, 3] = z[3, 1] = 0.0
-    assert [group.tolist() for group in compared_groups(z)] == [[0, 2, 4], [1, 3]]
-
-
 def test_without_a_matrix_of_pairs_nothing_is_bet_and_none_is_made():
     names = [str(client) for client in range(20_000)]
     result = Contributions.of("merit", np.zeros(20_000))
@@ -76,16 +75,27 @@ def test_a_client_that_agrees_on_average_is_not_accused():
 
 
 def test_a_weak_cohort_accuses_nobody():
-    z = np.full((5, 5), 1.0)
-    z[2:, :] = z[:, 2:] = 0.0
-    z[0, 1] = z[1, 0] = 6.0  # one pair agrees clearly, nobody else does
-    np.fill_diagonal(z, np.nan)
-    strong = find_cohort(z)
-    assert strong.flags[2:] == (INDEPENDENT,) * 3
-    z[0, 1] = z[1, 0] = 5.0
-    weak = find_cohort(z)
-    assert weak.members.tolist() == [True, True, False, False, False]
-    assert weak.flags == (None,) * 5
+    # A quarter of 8 is more than independent clients of three members reach, a quarter of 6 is not.
+    strong = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=8.0))
+    assert strong.flags == (None,) * 3 + (INDEPENDENT,) * 3
+    weak = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=6.0))
+    assert weak.members.tolist() == [True] * 3 + [False] * 3
+    assert weak.flags == (None,) * 6
+
+
+def test_two_clients_are_no_yardstick_for_a_third():
+    pair = find_cohort(z_of([[0, 1], [2], [3], [4]]))
+    assert pair.members.tolist() == [True, True, False, False, False]
+    assert pair.flags == (None,) * 5
+
+
+def test_the_deviation_of_a_mean_counts_how_alike_its_members_are():
+    z = z_of([[0, 1, 2, 3], [4]], strength=30.0)
+    nobody = np.zeros(5, dtype=np.bool_)
+    apart = cohort_in(z, nobody, 10**12).deviation
+    np.testing.assert_allclose(apart, [3**-0.5] * 4 + [0.5], rtol=1e-3)
+    alike = cohort_in(z, nobody, 900).deviation  # signs that agree wholly say one thing only
+    np.testing.assert_allclose(alike, 1.0)
 
 
 def test_of_equal_groups_the_stronger_is_the_cohort():
@@ -97,9 +107,18 @@ def test_of_equal_groups_the_stronger_is_the_cohort():
 def test_near_copies_are_grouped():
     cosine = np.eye(4)
     cosine[0, 2] = cosine[2, 0] = 0.99
-    copies = near_copies(cosine)
+    copies = near_copies(cosine, 0.01)
     assert copies.group_size.tolist() == [2, 1, 2, 1]
     assert copies.twin.tolist() == [2, -1, 0, -1]
+
+
+def test_where_all_move_alike_nobody_is_a_copy():
+    cosine = np.full((6, 6), 0.99) + np.random.default_rng(0).uniform(-0.003, 0.003, (6, 6))
+    cosine = (cosine + cosine.T) / 2
+    np.fill_diagonal(cosine, 1.0)
+    assert near_copies(cosine, 0.01).twin.tolist() == [-1] * 6
+    cosine[1, 4] = cosine[4, 1] = 1 - 1e-6
+    assert near_copies(cosine, 0.01).twin.tolist() == [-1, 4, -1, -1, 1, -1]
 
 
 def test_who_is_barred_neither_joins_nor_makes_a_group():
@@ -112,18 +131,23 @@ def test_who_is_barred_neither_joins_nor_makes_a_group():
     assert not find_cohort(z, barred).members.any()
 
 
+def relative(cohort):
+    clients = len(cohort.members)
+    return cohort.evidence(np.zeros(clients), np.ones(clients, dtype=np.int64)).relative
+
+
 def test_one_sided_agreement_holds_no_disagreement_against_a_client():
     z = z_of([[0, 1, 2, 3]], strength=40.0)
     z[3, 0] = z[0, 3] = -90.0
     ordered = np.argwhere(~np.isnan(z))
     nobody = np.zeros(4, dtype=bool)
-    both = cohort_of(ordered, z[tuple(ordered.T)], nobody)
+    both = cohort_of(ordered, z[tuple(ordered.T)], nobody, PARAMETERS)
     assert both.members.all()
-    assert both.evidence.tolist() == [0, 1, 1, 0]
-    one = cohort_of(ordered, z[tuple(ordered.T)], nobody, one_sided=True)
+    assert relative(both).tolist() == [0, 1, 1, 0]
+    one = cohort_of(ordered, z[tuple(ordered.T)], nobody, PARAMETERS, one_sided=True)
     chance = (2 * np.pi) ** -0.5  # what a client that agrees with nobody has on average
     np.testing.assert_allclose(one.agreement, np.array([80, 120, 120, 80]) / 3 - chance)
-    assert one.evidence.min() > 0.6
+    assert relative(one).min() > 0.6
 
 
 def test_breadth_is_agreement_with_most_members_and_not_with_a_few():

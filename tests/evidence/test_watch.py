@@ -1,17 +1,9 @@
 import numpy as np
 import pytest
 
-from fedmerit import Contributions, Evidence, Flag, Kind, Pairs, Watch
+from fedmerit import Flag, Kind, Watch
 from fedmerit.errors import InvalidInputError, SettingError
-
-
-def contributions(z, flags=None, explained=None):
-    k = len(z)
-    evidence = None
-    if explained is not None:
-        evidence = Evidence(np.ones(k), explained, np.ones(k, dtype=np.int64))
-    pairs = Pairs(np.zeros((k, k)), z=z)
-    return Contributions.of("conditional", np.zeros(k), flags=flags, pairs=pairs, evidence=evidence)
+from tests.evidence.cohorts import result_from as contributions
 
 
 def drawn_z(means, rng):

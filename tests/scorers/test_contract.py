@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedmerit
-from fedmerit import SCORERS, QuantileBins, Signals
+from fedmerit import SCORERS, Kind, QuantileBins, Signals
 from fedmerit.comparison.pairs import choose_peers
 from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
 from tests.conftest import example_round
@@ -16,7 +16,10 @@ BASELINES = ["cosine", "foolsgold", "krum", "norm", "reputation"]
 OURS = sorted(set(SCORERS) - set(BASELINES))
 # What each scorer can tell beside scores, flags and eligibility; the rest is None.
 AGREED = {"pairs.score", "pairs.agreement", "pairs.chance"}
-EVIDENCE = {"evidence.agreement", "evidence.explained", "evidence.copies"}
+EVIDENCE = {
+    f"evidence.{name}"
+    for name in ("agreement", "typical", "deviation", "explained", "copies", "members")
+}
 TELLS = {
     "ca": AGREED,
     "conditional": {*AGREED, "pairs.z", "p_values", "epsilon", *EVIDENCE},
@@ -197,13 +200,32 @@ def test_bad_updates_name_the_rule_and_the_value(method, message):
     assert isinstance(caught.value, FedMeritError | ValueError)
 
 
-@pytest.mark.parametrize(
-    ("method", "least"), [("ca", 16), ("exact", 16), ("pca", 16), ("conditional", 6), ("merit", 6)]
-)
+@pytest.mark.parametrize(("method", "least"), [("ca", 16), ("exact", 16), ("pca", 16)])
 def test_each_level_needs_a_parameter_in_each_half(method, least):
     message = f"at least 2 x levels = {least} parameters, got {least - 1}"
     with pytest.raises(UpdatesError, match=message):
         fedmerit.score(np.ones((3, least - 1)), method=method, rng=0)
+
+
+@pytest.mark.parametrize("method", ["conditional", "merit"])
+@pytest.mark.parametrize(("public", "needed"), [(None, 10), (1, 20), (3, 40)])
+def test_by_few_parameters_nobody_is_judged(method, public, needed):
+    rng = np.random.default_rng(1)
+    for parameters in (1, needed - 1, needed):
+        known = None if public is None else rng.normal(size=(public, parameters))
+        updates = rng.normal(size=(4, parameters))
+        updates[3] = 0.0 if known is None else known[0]
+        result = fedmerit.score(updates, method=method, public=known, rng=0)
+        told = {f is not None and f.kind is Kind.UNDECIDED and f.detail for f in result.flags}
+        why = f"{parameters} parameters and {public or 0} public vectors: at least {needed}"
+        abstained = any(str(detail).startswith(why) for detail in told)
+        assert abstained == (parameters < needed)
+        if abstained:
+            assert len(told) == 1
+            assert not result.flagged.any()
+            assert result.eligible.all()
+            assert len(set(result.scores)) == 1
+            assert fedmerit.gated_weights(result).tolist() == [0.25] * 4
 
 
 @pytest.mark.parametrize(

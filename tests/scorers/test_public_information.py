@@ -343,7 +343,7 @@ def test_gated_weights_leave_out_who_shows_nothing():
     weights = fedmerit.gated_weights(result, alpha=10)
     assert weights[-1] == 0
     assert weights.sum() == pytest.approx(1)
-    by_hand = np.exp(10 * result.scores[:6]) * result.evidence.agreement[:6] ** 2
+    by_hand = np.exp(10 * result.scores[:6]) * result.evidence.relative[:6] ** 2
     assert weights[:6] == pytest.approx(by_hand / by_hand.sum())
 
 

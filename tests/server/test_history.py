@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from fedmerit import Contributions, Evidence, Flag, Kind, Needs, Pairs, RoundHistory, Watch
+from fedmerit import Contributions, Flag, Kind, Needs, RoundHistory, Watch
+from fedmerit.comparison.panels import join_panels
 from fedmerit.errors import SettingError
+from tests.evidence.cohorts import result_from
 
 RATE = 0.01
 
@@ -69,15 +71,8 @@ def round_of(names, *, replaying=()):
     idle = np.isin(names, replaying)
     z[idle] = z[:, idle] = 0.0
     np.fill_diagonal(z, np.nan)
-    return Contributions.of(
-        "merit",
-        np.zeros(k),
-        pairs=Pairs(np.zeros((k, k)), z=z),
-        work=np.zeros(k),
-        evidence=Evidence(np.ones(k), idle.astype(float), np.ones(k, dtype=np.int64)),
-        eligible=~idle,
-        flags=tuple(Flag(Kind.EXPLAINED, "100%") if i else None for i in idle),
-    )
+    flags = [Flag(Kind.EXPLAINED, "100%") if i else None for i in idle]
+    return result_from(z, flags, idle.astype(float))
 
 
 def test_who_did_not_work_is_named_in_later_rounds_until_evidence_turns():
@@ -136,24 +131,26 @@ def test_one_round_names_nobody_however_odd():
     names = [f"c{n}" for n in range(12)]
     for size in (3, 12):
         few = [*range(size - 1), 11]
-        pairs = Pairs(np.zeros((size, size)), z=z[np.ix_(few, few)].copy())
-        result = Contributions.of("merit", np.zeros(size), pairs=pairs)
+        result = result_from(z[np.ix_(few, few)].copy())
         history = RoundHistory().published(np.zeros(1))
         after = history.remembering(names[:size], np.ones((size, 1)), result)
         assert not after.named(RATE)
 
 
 def test_clients_of_other_panels_are_not_held_to_be_independent():
-    z = np.full((9, 9), np.nan)
-    for panel in ((0, 1, 2, 3, 4), (5, 6, 7, 8)):
-        z[np.ix_(panel, panel)] = 30.0
-    z[8, 5:8] = z[5:8, 8] = 0.0
-    np.fill_diagonal(z, np.nan)
+    panels = [np.array([0, 1, 2, 3, 4]), np.array([5, 6, 7, 8])]
+    strong, other = (np.full((len(panel), len(panel)), 30.0) for panel in panels)
+    other[3, :3] = other[:3, 3] = 0.0
     names = [f"c{n}" for n in range(9)]
     history = RoundHistory().published(np.zeros(1))
     for _ in range(4):
-        pairs = Pairs(np.zeros((9, 9)), z=z.copy())
-        result = Contributions.of("merit", np.zeros(9), pairs=pairs)
+        parts = []
+        for z in (strong, other):
+            matrix = z.copy()
+            np.fill_diagonal(matrix, np.nan)
+            parts.append(result_from(matrix))
+        result = join_panels(panels, parts)
+        assert np.isnan(result.z[:5, 5:]).all()
         history = history.remembering(names, np.ones((9, 1)), result)
     assert history.named(RATE) == ["c8"]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedmerit.errors import UpdatesError
+from fedmerit.server import Server
 from fedmerit.server.layout import Layout, layer_numbers
 
 MODEL = {
@@ -71,3 +72,21 @@ def test_a_weight_and_its_bias_share_a_layer_and_plain_names_do_not():
 def test_a_model_without_floats_is_refused():
     with pytest.raises(UpdatesError, match="must have floating-point arrays"):
         Layout([("a", np.arange(3))])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_what_is_public_is_what_clients_get(kind):
+    server = Server({"a": np.zeros(600, kind), "b": np.zeros(5, np.float32)}, seed=0)
+    rng = np.random.default_rng(1)
+    for number in (1, 2):
+        common = rng.normal(size=600)
+        updates = {
+            name: {"a": common + 0.5 * rng.normal(size=600), "b": rng.normal(size=5)}
+            for name in "defg"
+        }
+        server.settle(updates=updates)
+        models = server.state.history.models
+        assert len(models) == number + 1
+        np.testing.assert_array_equal(models[-1][:600], server.model["a"])
+        server.publish(server.model)  # an engine hands back what it was given
+        assert server.state.history.models is models

@@ -70,15 +70,18 @@ def test_honest_clients_learn(digits, rules):
     assert accuracy[-1] > accuracy[0]
 
 
-def test_the_engines_weights_are_by_size_for_those_who_work(digits):
+def test_the_engines_weights_are_by_size_for_those_who_are_not_excluded(digits):
     behaviours = Assignment.parse("30% random-update")
     config = replace(SMALL, per_round=10, behaviours=behaviours, rules=RoundRules())
+    excluded = 0
     for record in records_of(config, digits):
-        out = [c for c in record.clients if c.behaviour != "honest"]
-        kept = [c for c in record.clients if c.behaviour == "honest"]
-        assert [c.weight for c in out] == [0.0] * 3
+        kept = [c for c in record.clients if not c.flagged]
+        excluded += len(record.clients) - len(kept)
+        assert {c.weight for c in record.clients if c.flagged} <= {0.0}
+        assert {c.behaviour for c in record.clients if c.flagged} <= {"random-update:0.01"}
         sizes = np.array([c.num_examples for c in kept])
         assert [c.weight for c in kept] == pytest.approx(sizes / sizes.sum(), rel=1e-12)
+    assert excluded >= 3
 
 
 def test_same_seed_same_records_other_seed_others(digits):

@@ -348,7 +348,9 @@ class Server:
         if change is not None:
             vector = (self.state.model + change).astype(self.layout.dtype, copy=False)
             if self.layout.holds(vector):
-                self._publish(freeze(vector))
+                # Public is what clients get: the arrays, which may be coarser than the vector.
+                arrays = self.layout.cut(vector)
+                self._publish(freeze(self.layout.flatten(arrays.items())))
         return self.model
 
     def note(self, metrics: Mapping[str, float]) -> None:
