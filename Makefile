@@ -1,4 +1,5 @@
-# make test  - set up .venv, check the code, run the tests      make demo  - set up .venv, run the main job
+# make check - while you work: lint, types and the fast tests   make test  - all of it, before you hand it over
+# make coverage - the fast tests, and how much they run         make demo  - set up .venv, run the main job
 # make bench - speed, as ratios inside one run                  make clean - remove what these made
 # make faults - provoke every fault of docs/results/faults.md   make fuzz  - random bytes for every parser
 # make package - build the wheel, install it alone, use it
@@ -7,8 +8,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
+# A process per core; tests of one file stay together, because they share what is costly to make.
+PARALLEL := -n logical --dist loadfile
 
-.PHONY: setup browser test lint unit unit-nojit demo bench docs faults fuzz package clean
+.PHONY: setup browser check test lint fast unit unit-nojit coverage demo bench docs faults fuzz package clean
 
 setup: $(VENV)/.ready
 
@@ -16,6 +19,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	touch $@
+
+check: lint fast
 
 test: lint unit unit-nojit
 
@@ -31,24 +36,31 @@ browser:
 	  && { apt-get update -qq; apt-get install -qq -y --no-install-recommends chromium; } >/dev/null 2>&1; } \
 	  || echo "no chromium, and it cannot be installed here: the browser tests will be skipped"
 
+fast: setup
+	$(BIN)/pytest $(PARALLEL) -m "not slow"
+
 unit: setup browser
-	$(BIN)/pytest -rs
+	$(BIN)/pytest $(PARALLEL) -rs
 
 # The same laws with the compiler off: what the kernels say in plain Python is what they compute.
 unit-nojit: setup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -m kernel
 
+# Just below what the fast tests reach today (79 %); compiled loops and other processes do not count.
+coverage: setup
+	$(BIN)/pytest $(PARALLEL) -m "not slow" --cov=fedmerit --cov-report=term:skip-covered --cov-fail-under=78
+
 demo: setup
 	$(BIN)/fedmerit demo
 
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m checks.speed
 
 faults: setup
-	$(BIN)/python -m faults
+	$(BIN)/python -m checks.faults
 
 fuzz: setup
-	$(BIN)/python -m fuzz 20
+	$(BIN)/python -m checks.fuzz 20
 
 # Without the tools of development: the wheel alone, then with the extra for Flower.
 package:

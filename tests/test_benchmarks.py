@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks.growth import exponent
-from benchmarks.guard import worsened
-from benchmarks.rounds import make_round, public_vectors, roc_auc
-from benchmarks.timing import Cost
+from checks.speed.growth import exponent
+from checks.speed.guard import worsened
+from checks.speed.rounds import make_round, public_vectors, roc_auc
+from checks.speed.timing import Cost
 
 
 def test_guard_reports_what_became_more_than_a_quarter_worse():

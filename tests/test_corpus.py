@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.__main__ import mutate
-from fuzz.targets import TARGETS, run, seeds
+from checks.fuzz.__main__ import mutate
+from checks.fuzz.targets import TARGETS, run, seeds
 
 CORPUS = Path(__file__).parent / "corpus"
 FOUND = sorted(path for path in CORPUS.glob("*/*") if path.is_file())

@@ -63,6 +63,7 @@ def test_docstring_examples(name):
     assert doctest.testmod(module).failed == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "(?:python|console)")], ids=name_of)
 def test_page_examples_run(page, tmp_path, monkeypatch):
     """Python and console blocks run in the order of the page, in one folder."""
@@ -134,6 +135,7 @@ class Fetched(HTMLParser):
             self.addresses += [attributes.get("src"), attributes.get("data")]
 
 
+@pytest.mark.slow
 def test_site_builds_without_warnings_and_fetches_nothing_from_elsewhere(tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],

@@ -2,17 +2,17 @@
 
 import pytest
 
-from faults import files, ledger, library, process
-from faults.base import Fault, Outcome, judge, refused, survived
+from checks.faults import files, ledger, library, process
+from checks.faults.base import Fault, Outcome, judge, refused, survived
 from fedmerit.errors import SettingError
 
 # Of the processes only these: each takes seconds, and the moments differ little.
 PROCESSES = ("SIGTERM: scoring", "two runs at once in one folder")
+SLOW = (*files.faults(), *(fault for fault in process.faults() if fault.name in PROCESSES))
 QUICK = [
     *library.faults(),
-    *files.faults(),
     *ledger.faults(),
-    *(fault for fault in process.faults() if fault.name in PROCESSES),
+    *(pytest.param(fault, marks=pytest.mark.slow) for fault in SLOW),
 ]
 
 

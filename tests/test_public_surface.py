@@ -5,6 +5,8 @@ import subprocess
 import sys
 import types
 
+import pytest
+
 import fedmerit
 
 
@@ -45,6 +47,7 @@ print(sorted({"torch", "typer", "rich", "matplotlib", "flwr"} & set(sys.modules)
     assert run_python(code) == "True 0\n[]\n"
 
 
+@pytest.mark.slow
 def test_kernels_are_cached_on_disk(tmp_path):
     code = """
 import numpy as np
@@ -57,6 +60,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
     assert run_python(code, NUMBA_CACHE_DIR=str(tmp_path)) == "1 0\n"
 
 
+@pytest.mark.slow
 def test_results_are_the_same_bits_for_one_and_two_threads():
     code = """
 import hashlib, numpy as np, fedmerit
@@ -65,7 +69,9 @@ updates = (rng.normal(size=20_000) + rng.normal(size=(7, 20_000))).astype(np.flo
 digest = hashlib.sha256()
 for method in fedmerit.SCORERS:
     result = fedmerit.score(updates, method=method, public=updates[0] ** 3, rng=1)
-    digest.update(result.scores.tobytes() + result.pairwise.tobytes() + result.z.tobytes())
+    for part in (result, result.pairs, result.evidence):
+        for value in () if part is None else vars(part).values():
+            digest.update(value.tobytes() if isinstance(value, np.ndarray) else b"")
 digest.update(fedmerit.score(updates, method="exact", levels=40, rng=1).pairwise.tobytes())
 cpsgd = fedmerit.CpSGD(8, 1.0, binomial_trials=3)
 digest.update(cpsgd.quantise(updates, np.random.default_rng(1)).values.tobytes())

@@ -1,9 +1,12 @@
 import pytest
 
 from fedmerit.errors import DataError
+from fedmerit.flags import Flag, Kind
 from fedmerit.tracking import MLflowTracker, RoundNumbers, TensorBoardTracker
-from fedmerit.types import ClientRecord, RoundRecord
+from fedmerit.types import ClientRecord, Rejection, RoundRecord
 from tests.report.builders import HOSTILE, make_records
+
+COPY = Flag(Kind.COPY, twin="a/b")
 
 
 def test_numbers_of_a_round_by_hand():
@@ -11,20 +14,24 @@ def test_numbers_of_a_round_by_hand():
         3,
         (
             ClientRecord("a/b", 0.2, 0.75, reward=7, behaviour="honest"),
-            ClientRecord("a?b", 0.0, 0.25, flagged=True, behaviour="rider"),
+            ClientRecord("a?b", 0.0, 0.25, flag=COPY, behaviour="rider", label="<b>"),
+            ClientRecord("c", 0.0, 0.0, flag=Flag(Kind.UNDECIDED)),
             ClientRecord("late", float("nan"), float("nan"), reward=1),  # paid, not used
         ),
+        (Rejection("late", "not finite"),),
         metrics={"accuracy": 0.5, "loss": float("nan")},
     )
     numbers = RoundNumbers().of(record)
     assert numbers == {
-        "metrics/accuracy": 0.5, "round/clients": 2, "round/flagged": 1, "round/rejected": 0,
-        "round/paid": 8, "round/mean score": 0.1,
+        "metrics/accuracy": 0.5, "round/clients": 3, "round/flagged": 1, "round/rejected": 1,
+        "round/paid": 8, "round/mean score": pytest.approx(0.2 / 3),
+        "kind/copy": 1, "kind/undecided": 1, "kind/refused": 1,
         "weight of group/honest": 0.75, "weight of group/rider": 0.25,
         "score/a_b 0": 0.2, "weight/a_b 0": 0.75, "flagged/a_b 0": 0.0,
-        "score/a_b 1": 0.0, "weight/a_b 1": 0.25, "flagged/a_b 1": 1.0,
+        "score/a_b _b_ 1": 0.0, "weight/a_b _b_ 1": 0.25, "flagged/a_b _b_ 1": 1.0,
+        "score/c 2": 0.0, "weight/c 2": 0.0, "flagged/c 2": 0.0,
     }  # fmt: skip
-    assert "score/a_b 1" not in RoundNumbers(per_client=1).of(record)
+    assert "score/a_b _b_ 1" not in RoundNumbers(per_client=1).of(record)
 
 
 def test_tensorboard_reads_what_was_written(tmp_path):

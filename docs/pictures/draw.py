@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 import fedmerit
 from fedmerit.behaviours import Assignment
 from fedmerit.experiments.demo import LINES, Demo, run_demo
+from fedmerit.experiments.picture import save
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.datasets import load
 from fedmerit.simulation.federation import Federation
@@ -27,7 +28,6 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 10,
-    "svg.hashsalt": "fedmerit",  # the same numbers give the same file
 }
 # Ten clients, all in every round; round 4 is shown.
 ROUND = 4
@@ -51,16 +51,11 @@ def main() -> None:
         dataset = load("digits")
         kinds = [behaviour.label for behaviour in Federation(CONFIG, dataset).behaviours]
         (inputs,) = observe_rounds(CONFIG, dataset, {ROUND})
-        save(draw_levels(inputs, kinds), "levels")
-        save(draw_tables(inputs, kinds), "tables")
-        save(draw_explained(inputs, kinds), "explained")
-        save(draw_scores(inputs, kinds), "scores")
-        save(draw_demo(run_demo(0, lambda _line, _record: None)), "demo")
-
-
-def save(figure: Figure, name: str) -> None:
-    """Write `figure` as SVG, without a date, on white so that dark pages can show it."""
-    figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, facecolor="white")
+        save(draw_levels(inputs, kinds), HERE / "levels.svg")
+        save(draw_tables(inputs, kinds), HERE / "tables.svg")
+        save(draw_explained(inputs, kinds), HERE / "explained.svg")
+        save(draw_scores(inputs, kinds), HERE / "scores.svg")
+        save(draw_demo(run_demo(0, lambda _line, _record: None)), HERE / "demo.svg")
 
 
 def first(kinds: list[str], kind: str, skip: int = 0) -> int:

@@ -41,6 +41,10 @@ class RoundNumbers:
             "round/paid": sum(client.reward or 0 for client in record.clients),
             "round/mean score": math.fsum(scores) / len(scores) if scores else math.nan,
         }
+        # How often each kind occurred, also those that accuse nobody.
+        kinds = [client.flag.kind for client in used if client.flag is not None]
+        for kind in kinds + [refused.kind for refused in record.rejected]:
+            numbers[f"kind/{kind}"] = numbers.get(f"kind/{kind}", 0) + 1
         for client in used:
             if client.behaviour is not None:
                 group = f"weight of group/{_safe(client.behaviour)}"
@@ -53,8 +57,10 @@ class RoundNumbers:
         if client.client not in self._names:
             if len(self._names) >= self._most:
                 return {}
-            # The number keeps apart what becomes the same when made safe.
-            self._names[client.client] = f"{_safe(client.client)} {len(self._names)}"
+            # The number keeps apart what becomes the same when made safe; a label that comes later
+            # does not change the name.
+            label = f" {_safe(client.label)}" if client.label else ""
+            self._names[client.client] = f"{_safe(client.client)}{label} {len(self._names)}"
         name = self._names[client.client]
         return {
             f"score/{name}": client.score,

@@ -4,7 +4,7 @@ Arrays inside these objects are read-only: a result that pays people does not ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -139,21 +139,36 @@ class Evidence:
     Attributes
     ----------
     agreement : (k,) float
-        How far the client agrees with the cohort given public information, relative to what is
-        typical there, 0 to 1.
+        Mean z of the client with the members of the cohort, given public information.
+    typical : (k,) float
+        The median of that over the members; 0 where there is no cohort.
+    deviation : (k,) float
+        Standard deviation of `agreement` for a client that is independent of all members.
     explained : (k,) float
         Share of the report that public information explains, 0 to 1.
     copies : (k,) int
         How many reports are nearly this one, itself included: they share one weight and one score.
+    members : (k,) bool
+        Who belongs to the cohort: those whose work the round itself shows.
     """
 
     agreement: NDArray[np.float64]
+    typical: NDArray[np.float64]
+    deviation: NDArray[np.float64]
     explained: NDArray[np.float64]
     copies: NDArray[np.int64]
+    members: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        for column in (self.agreement, self.explained, self.copies):
-            freeze(column)
+        for column in fields(self):
+            freeze(getattr(self, column.name))
+
+    @property
+    def relative(self) -> NDArray[np.float64]:
+        """Agreement relative to the typical, within [0, 1]; 1 for all where there is no cohort."""
+        known = self.typical > 0
+        share = np.divide(self.agreement, self.typical, out=np.ones(len(known)), where=known)
+        return np.clip(share, 0.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ def test_the_conditional_score_leaves_nothing_to_public_lies() -> None:
         assert all(lie["gain"] < 0 for lie in client["lies"] if lie["kind"] == "public")
 
 
+@pytest.mark.slow
 def test_any_scorer_can_be_audited() -> None:
     data = json.loads(call(*QUICK, "--method", "exact", "--json"))
     assert data["theorem_epsilon"] is None

@@ -4,6 +4,8 @@ from typer.testing import CliRunner
 from fedmerit.cli.app import app
 from fedmerit.errors import SettingError
 
+pytestmark = pytest.mark.slow
+
 runner = CliRunner()
 
 

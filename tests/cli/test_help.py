@@ -29,6 +29,7 @@ def commands(command: click.Command, name: str = "fedmerit") -> dict[str, click.
 
 
 COMMANDS = commands(typer.main.get_command(app))
+TRAINING = {f"fedmerit {name}" for name in ("benchmark", "demo", "flower-demo", "reproduce")}
 
 
 def examples(command: click.Command) -> list[str]:
@@ -48,8 +49,12 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
+def marked(name):
+    return pytest.param(name, marks=pytest.mark.slow if name in TRAINING else ())
+
+
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@pytest.mark.parametrize("name", [marked(name) for name in sorted(COMMANDS)])
 def test_every_command_has_an_example_that_runs(name):
     found = examples(COMMANDS[name])
     assert found, f"{name} --help has no line 'Example: {name} ...'"
@@ -96,6 +101,7 @@ def run(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_exit_codes_are_for_scripts():
     assert run("ledger", "verify", "run.ledger").returncode == 0

@@ -36,7 +36,7 @@ def forge(path: Path) -> None:
 
 def test_show_lists_runs_and_clients(path: Path) -> None:
     text = call("show", path)
-    for word in ("Runs", "2024-01-01 00:00:00", "client 1", "participation", "Head: "):
+    for word in ("Runs", "2024-01-01 00:00:00", "client 1", "participation", "Head: ", "Ward 7"):
         assert word in text
     data = json.loads(call("show", path, "--json", "--since", "2024-01-04"))
     assert data["runs"][0]["rounds"] == 3
@@ -101,7 +101,7 @@ def test_hostile_ids_do_not_reach_the_terminal(tmp_path: Path) -> None:
     name = "[red]x[/wrong]\x1b[2J\n"
     with Ledger.open(tmp_path / "run.ledger") as ledger:
         ledger.start_run({}, "1")
-        ledger.append(RoundRecord(1, (ClientRecord(name, 0.5, 1.0, reward=5),)))
+        ledger.append(RoundRecord(1, (ClientRecord(name, 0.5, 1.0, reward=5, label=name),)))
     for command in ("show", "pay"):
         text = call(command, tmp_path / "run.ledger")
         assert "[red]x[/wrong]" in text

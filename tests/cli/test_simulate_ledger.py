@@ -12,9 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
-from fedmerit.incentive.rewards import parse_reward
 from fedmerit.errors import LedgerError, SettingError, UnknownNameError
-from fedmerit.incentive.rewards import PositiveShare, SoftmaxShare
+from fedmerit.incentive.rewards import PositiveShare, SoftmaxShare, parse_reward
 from fedmerit.ledger import Ledger
 
 BUDGET = 10_000
@@ -63,6 +62,7 @@ def content_or_nothing(path: Path) -> list[object]:
         return []
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_into_the_same_ledger(tmp_path: Path) -> None:
     key, ledger, whole = tmp_path / "key.pem", tmp_path / "run.ledger", tmp_path / "whole.ledger"
     public = json.loads(call("ledger", "keygen", key, "--json"))["public_key"]
@@ -89,9 +89,9 @@ def test_what_comes_again_is_not_written_twice(tmp_path: Path) -> None:
     folder, ledger = tmp_path / "run", tmp_path / "run.ledger"
     asked = [*SMALL, "--out", folder, "--ledger", ledger]
     call(*asked, "--rounds", 2)
-    older = (folder / "checkpoint.npz").read_bytes()
+    older = (folder / "checkpoint.state").read_bytes()
     call(*asked, "--rounds", 3, "--resume")
-    (folder / "checkpoint.npz").write_bytes(older)
+    (folder / "checkpoint.state").write_bytes(older)
     call(*asked, "--rounds", 4, "--resume")
     assert [record.round for record in content(ledger)] == [1, 2, 3, 4]
 

@@ -17,7 +17,10 @@ from fedmerit.flower.deployment import Deployment, DeploymentError, example_app
 from fedmerit.flower.local import LocalGrid
 from fedmerit.ledger import Ledger
 
-pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc"),
+]
 
 NODES, ROUNDS = 6, 3
 STALE, NAN, VICTIM = 3, 4, 5

@@ -4,12 +4,15 @@ import datetime
 import ipaddress
 import time
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fedmerit.flower.deployment import CONNECTION, Deployment, Security
+
+pytestmark = pytest.mark.slow
 
 
 def pem(key):

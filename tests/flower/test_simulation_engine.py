@@ -1,8 +1,12 @@
 """The example app in Flower's own simulation engine, with Ray."""
 
+import pytest
+
 from fedmerit.flower.demo import follow
 from fedmerit.flower.deployment import Deployment, example_app
 from fedmerit.ledger import Ledger
+
+pytestmark = pytest.mark.slow
 
 NODES, ROUNDS = 6, 3
 

@@ -1,5 +1,6 @@
 import numpy as np
 
+from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare
 from fedmerit.types import Contributions
@@ -7,12 +8,18 @@ from fedmerit.types import Contributions
 SCORES = np.array([0.3, 0.1, 0.5])
 
 
-def contributions(**flags: list[bool]) -> Contributions:
-    return Contributions.of("test", SCORES.copy(), **{k: np.array(v) for k, v in flags.items()})
+RIDER, TWIN = Flag(Kind.INDEPENDENT), Flag(Kind.COPY, twin="1")
+
+
+def contributions(
+    eligible: list[bool] | None = None, flags: list[Flag | None] | None = None
+) -> Contributions:
+    shown = None if eligible is None else np.array(eligible)
+    return Contributions.of("test", SCORES.copy(), eligible=shown, flags=flags)
 
 
 def test_without_evidence_of_work_the_rule_says_what_is_paid() -> None:
-    result = contributions(eligible=[True, True, False], flagged=[False, False, True])
+    result = contributions(eligible=[True, True, False], flags=[None, None, RIDER])
     rule = PositiveShare(budget=100, excluded_pay=4)
     assert pay_round(rule, result, ["a", "b", "c"]).by_client() == {"a": 72, "b": 24, "c": 4}
 
@@ -24,5 +31,5 @@ def test_rejected_replies_are_paid_as_excluded() -> None:
 
 
 def test_a_copied_client_is_still_paid() -> None:
-    result = contributions(flagged=[True, True, False])
+    result = contributions(flags=[TWIN, Flag(Kind.COPY, twin="0"), None])
     assert pay_round(PositiveShare(budget=90), result, ["a", "b", "c"]).amounts == (30, 10, 50)

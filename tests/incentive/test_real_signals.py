@@ -10,6 +10,7 @@ from fedmerit.incentive.search import Rows
 from fedmerit.incentive.truthfulness import certificate, joint_counts, scores
 from fedmerit.quantisers import QuantileBins
 from fedmerit.rng import stream
+from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, ModelChoice
 from fedmerit.simulation.datasets import is_ready, load
 from fedmerit.simulation.observe import observe_rounds
@@ -25,10 +26,10 @@ def real_signals(dataset: str) -> Iterator[np.ndarray]:
     """Yield the signals of rounds of a small federation, (clients, parameters)."""
     config = FederationConfig(
         users=50,
-        weighting="size",
         per_round=6,
         model=ModelChoice(hidden=HIDDEN[dataset]),
         training=LocalTraining(epochs=1),
+        rules=RoundRules(weighting="size"),
     )
     for inputs in observe_rounds(config, load(dataset), ROUNDS):
         yield QuantileBins(LEVELS).quantise(inputs.updates, stream(0)).values

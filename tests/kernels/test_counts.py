@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedmerit.comparison.pairs import joint_counts
 from fedmerit.kernels.agreement import (
     AGREEMENT,
     CERTIFICATE,
@@ -15,7 +16,6 @@ from fedmerit.kernels.agreement import (
 )
 from fedmerit.kernels.counts import TILE
 from fedmerit.kernels.published import sample_agreement
-from fedmerit.comparison.pairs import joint_counts
 from fedmerit.scorers.published import pack_bits
 from fedmerit.types import Signals
 from tests import naive

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
 from fedmerit.comparison.private import inner_products
 from fedmerit.comparison.products import gram
+from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
 from fedmerit.types import RoundInputs
 
 pytestmark = pytest.mark.kernel

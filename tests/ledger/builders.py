@@ -2,8 +2,15 @@
 
 from pathlib import Path
 
+from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
+
+FLAGS = {
+    1: Flag(Kind.OTHER, "no agreement"),
+    2: Flag(Kind.COPY, twin="client 1"),
+    3: Flag(Kind.UNPAID, "below the minimum"),
+}
 
 
 def make_record(number: int, clients: int = 3) -> RoundRecord:
@@ -15,18 +22,18 @@ def make_record(number: int, clients: int = 3) -> RoundRecord:
             weight=1 / clients,
             p_value=0.5 if index else None,
             epsilon=0.001 if index else None,
-            flagged=index == 1,
-            reason="no agreement" if index == 1 else "",
+            flag=FLAGS.get(index),
             reward=100 * index if index else None,
             num_examples=60 + index if index else None,
             behaviour="honest" if index else None,
+            label="Ward 7" if index else None,
         )
         for index in range(clients)
     )
     return RoundRecord(
         round=number,
         clients=members,
-        rejected=(Rejection("client x", "NaN in update"),),
+        rejected=(Rejection("client x", "NaN in update", Kind.ABSENT),),
         metrics={"accuracy": 0.9, "loss": 0.3 + number},
         agreement=bytes((number + pair) % 256 for pair in range(clients * (clients - 1) // 2)),
     )

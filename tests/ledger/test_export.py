@@ -31,16 +31,24 @@ def test_csv_has_a_row_per_client_and_round(ledger: Ledger, tmp_path: Path) -> N
     assert [row["rejected"] for row in rows[:4]] == ["False", "False", "False", "True"]
     assert float(rows[1]["score"]) == make_record(1).clients[1].score
     assert rows[0]["reward"] == ""
+    told = [[row[name] for name in ("flagged", "kind", "reason", "twin", "label")] for row in rows]
+    assert told[:4] == [
+        ["False", "", "", "", ""],
+        ["True", "other", "no agreement", "", "Ward 7"],
+        ["True", "copy", "near-copy of client client 1", "client 1", "Ward 7"],
+        ["False", "absent", "NaN in update", "", ""],
+    ]
 
 
 def test_csv_does_not_hand_formulas_to_a_spreadsheet(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "run.ledger") as ledger:
         ledger.start_run({}, "1")
-        ledger.append(RoundRecord(1, (ClientRecord("=HYPERLINK(1)", -0.5, 0.0),)))
+        ledger.append(RoundRecord(1, (ClientRecord("=HYPERLINK(1)", -0.5, 0.0, label="@x"),)))
         export(ledger, tmp_path / "out.csv", "csv")
     text = (tmp_path / "out.csv").read_text()
     assert ",'=HYPERLINK(1)," in text
     assert ",-0.5," in text
+    assert ",'@x" in text
 
 
 def test_json_holds_runs_rounds_and_metrics(ledger: Ledger, tmp_path: Path) -> None:
@@ -50,6 +58,11 @@ def test_json_holds_runs_rounds_and_metrics(ledger: Ledger, tmp_path: Path) -> N
     assert [item["round"] for item in data["rounds"]] == [1, 2, 3]
     assert data["rounds"][0]["metrics"] == {"accuracy": 0.9, "loss": 1.3}
     assert data["rounds"][2]["hash"] == ledger.head
+    copy = data["rounds"][0]["clients"][2]
+    assert (copy["kind"], copy["twin"], copy["label"]) == ("copy", "client 1", "Ward 7")
+    assert data["rounds"][0]["rejected"] == [
+        {"client": "client x", "reason": "NaN in update", "kind": "absent"}
+    ]
 
 
 def test_json_is_valid_where_a_score_is_not_a_number(tmp_path: Path) -> None:
@@ -68,6 +81,8 @@ def test_parquet_keeps_types(ledger: Ledger, tmp_path: Path) -> None:
     assert table.column_names == list(COLUMNS)
     assert table.column("reward").to_pylist()[:4] == [None, 100, 200, None]
     assert str(table.schema.field("score").type) == "double"
+    assert str(table.schema.field("flagged").type) == "bool"
+    assert table.column("kind").to_pylist()[:4] == [None, "other", "copy", "absent"]
 
 
 def test_parquet_without_its_library_says_what_to_install(

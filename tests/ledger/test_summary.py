@@ -4,20 +4,25 @@ from pathlib import Path
 import pytest
 
 from fedmerit.errors import LedgerError, SettingError
+from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import ClientSummary, Ledger, Payout
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
+
+COPY, LATE = Flag(Kind.COPY, twin="ann"), Flag(Kind.ABSENT)  # the second accuses nobody
 
 
 @pytest.fixture
 def ledger(tmp_path: Path):
     """Four rounds, one a day: ann is always there, bob in the last two, eve is rejected."""
-    days = iter(datetime(2024, 3, day, tzinfo=UTC).timestamp() for day in (1, 1, 2, 3, 4))
+    days = iter(datetime(2024, 3, day, tzinfo=UTC).timestamp() for day in (1, 1, 2, 3, 4, 5, 6, 7))
     with Ledger.open(tmp_path / "run.ledger", clock=lambda: next(days)) as ledger:
         ledger.start_run({}, "1")
         for number in (1, 2, 3, 4):
             clients = [ClientRecord("ann", 0.1 * number, 1.0, reward=10 * number)]
             if number > 2:
-                clients.append(ClientRecord("bob", 0.0, 0.0, flagged=number == 3, reward=0))
+                clients.append(
+                    ClientRecord("bob", 0.0, 0.0, flag=COPY if number == 3 else LATE, reward=0)
+                )
             ledger.append(RoundRecord(number, tuple(clients), (Rejection("eve", "late"),)))
         yield ledger
 
@@ -30,6 +35,12 @@ def test_clients_over_rounds(ledger: Ledger) -> None:
     assert (bob.rounds, bob.participation, bob.flagged, bob.total_reward) == (2, 0.5, 1, 0)
     assert (eve.rounds, eve.rejected, eve.total_reward) == (0, 4, 0)
     assert eve.mean_score != eve.mean_score
+
+
+def test_a_summary_has_the_newest_label(ledger: Ledger) -> None:
+    for number, label in ((5, "Ward 6"), (6, "Ward 7"), (7, None)):
+        ledger.append(RoundRecord(number, (ClientRecord("ann", 0.5, 1.0, label=label),)))
+    assert [item.label for item in ledger.summaries()] == ["Ward 7", None, None]
 
 
 def test_summaries_can_start_at_a_date(ledger: Ledger) -> None:

@@ -23,10 +23,15 @@ from fedmerit.errors import UpdatesError
 from fedmerit.ledger import Ledger
 from fedmerit.nvflare import MeritAggregator
 from fedmerit.rng import stream
-from fedmerit.server.rounds import Replies, RoundRules, layer_numbers, scoring_stream, settle_round
+from fedmerit.server import RoundHistory, RoundRules
+from fedmerit.server.judging import combine_round, judge_round, scoring_stream
+from fedmerit.server.layout import layer_numbers
+from fedmerit.server.replies import Replies
 
 SEED, CLIENTS, ROUNDS = 5, 6, 3
 NAMES = [f"site-{number}" for number in range(1, CLIENTS + 1)]
+GATED = RoundRules(weighting="gated", norm_bound=1.5)
+RULES = pytest.mark.parametrize("rules", [RoundRules(), GATED], ids=["engine", "gated"])
 SIZES = {"a.weight": 600, "a.bias": 20}
 
 
@@ -112,29 +117,29 @@ class Workflow:
         return found, meta
 
 
-def settled_by_the_library():
-    rules, model = RoundRules(), flat(first_model())
-    history, found = rules.fresh_history(), []
+def settled_by_the_library(rules):
+    model, history, found = flat(first_model()), RoundHistory(), []
     for number in range(ROUNDS):
         history = history.published(model)
         updates = np.stack([work(number, row) for row in range(CLIENTS)])
         before = history
-        settled = settle_round(
+        judged = judge_round(
             rules,
             history,
             Replies(NAMES, updates, [10] * CLIENTS),
             scoring_stream(SEED, number + 1),
             layers=layer_numbers(SIZES),
         )
-        model, history = model + settled.change, settled.history
-        found.append((before, updates, settled))
+        model, history = model + combine_round(rules, judged), judged.history
+        found.append((before, updates, judged))
     return model, found
 
 
+@RULES
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_same_updates_give_the_same_bits_as_the_library(order):
-    model, expected = settled_by_the_library()
-    flow = Workflow()
+def test_the_same_updates_give_the_same_bits_as_the_library(order, rules):
+    model, expected = settled_by_the_library(rules)
+    flow = Workflow(rules=rules)
     for number in range(ROUNDS):
         for row in range(CLIENTS)[::order]:
             assert flow.accept(reply(NAMES[row], number, cut(work(number, row))))
@@ -156,8 +161,9 @@ def test_the_same_updates_give_the_same_bits_as_the_library(order):
     assert plain.scores.tolist() == [client.score for client in flow.records[-1].clients]
 
 
-def test_a_model_is_read_as_its_step_from_the_global_model():
-    flow, start = Workflow(), first_model()
+@RULES
+def test_a_model_is_read_as_its_step_from_the_global_model(rules):
+    flow, start = Workflow(rules=rules), first_model()
     for row, name in enumerate(NAMES):
         step = cut(work(0, row))
         sent = {key: start[key] + step[key] for key in start}
@@ -165,8 +171,11 @@ def test_a_model_is_read_as_its_step_from_the_global_model():
     change, _ = flow.finish()
     updates = [flat(start) + work(0, row) - flat(start) for row in range(CLIENTS)]
     weights = [client.weight for client in flow.records[0].clients]
-    expected = fedmerit.aggregate(updates, weights, norm_bound=1.5)
-    np.testing.assert_array_equal(flat(change.data), expected)
+    expected = fedmerit.aggregate(updates, weights, norm_bound=rules.norm_bound)
+    # The step is the one from model to model, so that FLARE ends at the very same bits.
+    after = flat(start) + expected
+    np.testing.assert_array_equal(flat(change.data), after - flat(start))
+    np.testing.assert_array_equal(flat(flow.model["weights"]), after)
 
 
 def test_the_result_names_every_client_and_clients_never_see_it():
@@ -209,7 +218,8 @@ FAULTS = {
         lambda: changed("a.bias", np.zeros(1, np.float32)),
         "a.bias must have shape (20,), got (1,)",
     ),
-    "wrong type": (lambda: changed("a.bias", np.zeros(20)), "a.bias must be float32, got float64"),
+    "text": (lambda: changed("a.bias", np.full(20, "1")), "a.bias must be numbers, got <U1"),
+    "complex": (lambda: changed("a.bias", np.zeros(20, complex)), "a.bias must be numbers"),
     "list": (lambda: changed("a.bias", [0.0] * 20), "a.bias must be a NumPy array, got list"),
     "extra": (lambda: changed("b", np.zeros(2)), "arrays must be those of the global model"),
     "number as name": (lambda: changed(3, np.zeros(2)), "arrays must have text as names, got 3"),
@@ -258,6 +268,18 @@ def test_a_fault_costs_one_client_its_round(fault):
     assert ours.clients == theirs.clients
     assert [(r.client, r.reason[: len(reason)]) for r in ours.rejected] == [("bad", reason)]
     np.testing.assert_array_equal(flat(flow.model["weights"]), flat(clean.model["weights"]))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16, np.int64])
+def test_another_type_of_number_is_cast(kind):
+    flow = Workflow()
+    flow.work()
+    ours = cut(np.zeros(620, np.float32))
+    assert flow.accept(reply("other", 0, {name: ours[name].astype(kind) for name in ours}))
+    flow.finish()
+    assert flow.records[0].rejected == ()
+    assert len(flow.records[0].clients) == CLIENTS + 1
+    assert {values.dtype for values in map(flow.model["weights"].get, SIZES)} == {np.dtype("f4")}
 
 
 def test_a_second_reply_of_a_client_is_refused_and_the_first_counts():
@@ -314,7 +336,7 @@ def test_with_too_few_replies_the_round_is_skipped_and_the_model_stays(usable):
     assert len(flow.records[0].rejected) == usable
 
 
-def test_every_round_is_in_a_ledger_that_verifies(tmp_path):
+def test_every_round_is_in_a_ledger_that_verifies_and_a_job_that_starts_again_goes_on(tmp_path):
     path = tmp_path / "run.ledger"
     for _ in range(2):
         flow = Workflow(ledger=str(path))
@@ -326,7 +348,8 @@ def test_every_round_is_in_a_ledger_that_verifies(tmp_path):
         flow.aggregator.handle_event(EventType.END_RUN, flow.context)
     with Ledger.open(path) as ledger:
         assert ledger.verify().ok
-        assert [run.rounds for run in ledger.runs()] == [2, 2]
+        assert [run.rounds for run in ledger.runs()] == [4]
+        assert [record.round for record in ledger.rounds()] == [1, 2, 3, 4]
         assert ledger.runs()[0].config["engine"] == "nvflare"
 
 

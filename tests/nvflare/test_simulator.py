@@ -14,6 +14,8 @@ pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'fedmerit
 
 from fedmerit.ledger import Ledger
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 HONEST = ["ann", "bea", "cem", "dan"]
 ROUNDS = 2

@@ -3,9 +3,11 @@
 import numpy as np
 
 from fedmerit.agreement_map import pack_agreement
+from fedmerit.flags import Flag, Kind
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 HOSTILE = "<script>alert(1)</script>"
+HOSTILE_LABEL = "<img src=x onerror=alert(4)> %{y}"
 OTHER_HOSTILE = (
     "</script><img src=x onerror=alert(2)>\"'`${alert(3)}",
     "__proto__",
@@ -40,12 +42,12 @@ def make_records(clients: int = 12, rounds: int = 6, *, known: bool = True) -> l
                         float(scores[i] / scores.sum()),
                         p_value=0.5 if clique[i] or rider[i] else 1e-9,
                         epsilon=0.001 * (i + 1),
-                        flagged=bool(clique[i] or rider[i]),
-                        reason="agrees only with a clique" if clique[i] else
-                        f"explained by public information ({90 + number}%)" if rider[i] else "",
+                        flag=Flag(Kind.CLIQUE) if clique[i] else
+                        Flag(Kind.EXPLAINED, f"{90 + number}%") if rider[i] else None,
                         reward=int(1000 * scores[i] / scores.sum()),
                         behaviour=("colluder" if clique[i] else "rider" if rider[i] else "honest")
                         if known else None,
+                        label=HOSTILE_LABEL if i == 0 else None,
                     )
                     for i, name in enumerate(names)
                 ),

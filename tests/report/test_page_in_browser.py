@@ -6,7 +6,9 @@ import shutil
 import pytest
 
 from fedmerit.report import RunView, write_report
-from tests.report.builders import HOSTILE, make_records
+from tests.report.builders import HOSTILE, HOSTILE_LABEL, make_records
+
+pytestmark = pytest.mark.slow
 
 CHROMIUM = os.environ.get("FEDMERIT_CHROMIUM") or shutil.which("chromium")
 if CHROMIUM is None:
@@ -129,6 +131,33 @@ def test_hovering_tells_the_client_and_clicking_selects_it(open_page):
     assert "rank 1" in page.locator("#rank-chart .hovertext").text_content()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_function("document.querySelector('#course-chart').data.length === 2")
+
+
+def test_a_label_stands_beside_the_id_and_is_found(open_page):
+    page = open_page(viewport={"width": 1200, "height": 900})
+    cell = page.locator("#rank-table tbody th", has_text="hospital-0")
+    assert cell.inner_text() == f"hospital-0 {HOSTILE_LABEL}"
+    page.get_by_role("button", name="None", exact=True).click()
+    page.wait_for_function("document.querySelector('#course-chart').data.length === 1")
+    page.get_by_label("Find a client").fill("ONERROR=ALERT(4")
+    assert "1 of 13 clients found" in page.locator("#found").inner_text()
+    assert page.locator("#rank-table tbody tr").count() == 1
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('#course-chart').data.length === 2")
+    assert page.locator("#chosen button").all_inner_texts() == [f"hospital-0 · {HOSTILE_LABEL}"]
+    text = page.evaluate("document.querySelector('#course-chart').data[1].text[0]")
+    assert text.startswith("<b>hospital-0 · &lt;img src=x onerror")
+    assert page.evaluate("document.querySelectorAll('main img').length") == 0
+
+
+def test_why_is_told_where_there_is_no_weight(open_page):
+    page = open_page()
+    rider = page.locator("#rank-table tbody tr", has_text="rider")
+    assert "explained by public information \u00d7 6" in rider.inner_text()
+    texts = page.evaluate("document.querySelector('#flag-chart').data[0].text.flat()")
+    assert any(text.endswith("<br>explained by public information (91%)") for text in texts)
+    keys = page.evaluate("document.querySelector('#flag-chart').data.slice(1).map((t) => t.name)")
+    assert keys == ["agrees only with a clique", "explained by public informa…"]
 
 
 def test_tables_sort_by_keyboard(open_page):

@@ -5,8 +5,8 @@ import pytest
 
 import fedmerit
 from fedmerit import SCORERS, QuantileBins, Signals
-from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
 from fedmerit.comparison.pairs import choose_peers
+from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
 from tests.conftest import example_round
 
 pytestmark = pytest.mark.kernel
@@ -14,6 +14,31 @@ every_scorer = pytest.mark.parametrize("method", sorted(SCORERS))
 # Scores of others: they draw nothing, and do not take off what chance would give.
 BASELINES = ["cosine", "foolsgold", "krum", "norm", "reputation"]
 OURS = sorted(set(SCORERS) - set(BASELINES))
+# What each scorer can tell beside scores, flags and eligibility; the rest is None.
+AGREED = {"pairs.score", "pairs.agreement", "pairs.chance"}
+EVIDENCE = {"evidence.agreement", "evidence.explained", "evidence.copies"}
+TELLS = {
+    "ca": AGREED,
+    "conditional": {*AGREED, "pairs.z", "p_values", "epsilon", *EVIDENCE},
+    "cosine": {"pairs.score"},
+    "exact": {*AGREED, "pairs.z", "epsilon"},
+    "foolsgold": {"pairs.score"},
+    "krum": {"pairs.score"},
+    "merit": {"pairs.score", "pairs.z", "p_values", "work", *EVIDENCE},
+    "norm": set(),
+    "pca": AGREED,
+    "reputation": {"pairs.score", "work"},
+}
+
+
+def arrays_of(result):
+    """Every further array of a result that is there, by part and name."""
+    found = {name: getattr(result, name) for name in ("p_values", "epsilon", "work")}
+    for part in ("pairs", "evidence"):
+        known = getattr(result, part)
+        if known is not None:
+            found |= {f"{part}.{name}": array for name, array in vars(known).items()}
+    return {name: array for name, array in found.items() if array is not None}
 
 
 @every_scorer
@@ -22,14 +47,21 @@ def test_result_has_its_shape_and_is_read_only(method, dtype):
     updates = example_round(clients=4).astype(dtype)
     result = fedmerit.score(updates, method=method, rng=0)
     assert result.method == method
-    assert result.scores.shape == result.p_values.shape == result.epsilon.shape == (4,)
-    assert result.pairwise.shape == result.z.shape == (4, 4)
-    assert result.flagged.dtype == np.bool_
-    assert len(result.reasons) == 4
+    arrays = arrays_of(result)
+    assert arrays.keys() == TELLS[method]
+    assert result.scores.shape == result.eligible.shape == (4,)
+    assert result.flagged.dtype == result.eligible.dtype == np.bool_
+    assert len(result.flags) == len(result.reasons) == 4
     assert np.isfinite(result.scores).all()
-    assert np.isnan(np.diagonal(result.pairwise)).all()
-    with pytest.raises(ValueError, match="read-only"):
-        result.scores[0] = 1
+    for name, array in arrays.items():
+        assert array.shape == ((4, 4) if name.startswith("pairs.") else (4,))
+    if result.pairs is not None:
+        assert np.isnan(np.diagonal(result.pairs.score)).all()
+        assert result.pairwise is result.pairs.score
+        assert result.z is result.pairs.z
+    for array in (result.scores, result.eligible, *arrays.values()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
 
 
 @every_scorer
@@ -39,7 +71,9 @@ def test_same_seed_same_bits_and_inputs_untouched(method):
     first = fedmerit.score(updates, method=method, rng=7)
     second = fedmerit.score(updates, method=method, rng=np.random.default_rng(7))
     assert first.scores.tobytes() == second.scores.tobytes()
-    assert first.pairwise.tobytes() == second.pairwise.tobytes()
+    one, two = arrays_of(first), arrays_of(second)
+    assert one.keys() == two.keys()
+    assert all(one[name].tobytes() == two[name].tobytes() for name in one)
     assert (updates == before).all()
 
 
@@ -47,7 +81,10 @@ def test_same_seed_same_bits_and_inputs_untouched(method):
 def test_no_rng_means_fresh_dice(method):
     updates = example_round(clients=3)
     first, second = (fedmerit.score(updates, method=method) for _ in range(2))
-    drawn = [result.scores.tobytes() + result.z.tobytes() for result in (first, second)]
+    drawn = [
+        [array.tobytes() for array in (result.scores, *arrays_of(result).values())]
+        for result in (first, second)
+    ]
     assert drawn[0] != drawn[1]
 
 
@@ -111,7 +148,8 @@ def test_explains_itself(method):
 
 def test_explanations_have_no_minus_zero():
     pairwise = np.array([[np.nan, -1e-9], [-1e-9, np.nan]])
-    result = fedmerit.Contributions.of("example", np.array([-1e-9, 0.5]), pairwise=pairwise)
+    pairs = fedmerit.Pairs(pairwise)
+    result = fedmerit.Contributions.of("example", np.array([-1e-9, 0.5]), pairs=pairs)
     assert "-0.0" not in result.explain(0)
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import fedmerit
-from fedmerit.scorers import ConditionalPCA, Merit, gated_weights
+from fedmerit import Flag, Kind, gated_weights
 from fedmerit.evidence.decisions import agreeing_z, discoveries, upper_tail
-from fedmerit.scorers.merit import orientation_of
 from fedmerit.sampling.strata import assign_strata, lay_out
+from fedmerit.scorers import ConditionalPCA, Merit
+from fedmerit.scorers.merit import orientation_of
 from fedmerit.validation import check_round
 from tests.conftest import JIT_OFF
 from tests.rounds import public_round
@@ -68,10 +69,10 @@ def test_a_client_that_agrees_with_one_peer_only_is_not_shut_out_of_a_mixed_coho
         return result, gated_weights(result)
 
     strict, weights = score()
-    assert strict.reasons[10:] == ("independent of every peer",) * 2
+    assert strict.flags[10:] == (Flag(Kind.INDEPENDENT),) * 2
     assert weights[10] == 0
     mixed, weights = score(mixed=True)
-    assert mixed.reasons[10:] == ("", "independent of every peer")
+    assert mixed.flags[10:] == (None, Flag(Kind.INDEPENDENT))
     assert weights[10] > 0
     assert weights[11] == 0
 
@@ -82,7 +83,7 @@ def test_six_copies_of_one_work_among_twenty_are_paid_once():
     updates = common + 2 * rng.normal(size=(20, SIZE))
     updates[15:] = updates[14] + 0.01 * rng.normal(size=(5, SIZE))
     result = fedmerit.score(updates, method="merit", rng=1)
-    assert result.copies[14:].tolist() == [6] * 6
+    assert result.evidence.copies[14:].tolist() == [6] * 6
     assert 0 < result.scores[14:].sum() < 1.5 * np.median(result.scores[:14])
 
 
@@ -113,6 +114,7 @@ def test_whom_evidence_over_rounds_names_is_not_paid():
     inputs = check_round(world.honest.astype(np.float32), world.public)
     named = np.arange(8) == 3
     result = Merit().score(replace(inputs, named=named), np.random.default_rng(1))
+    assert result.flags[3] == Flag(Kind.NAMED)
     assert result.reasons[3] == "has not worked in earlier rounds"
     assert result.eligible.tolist() == (~named).tolist()
     assert result.scores[3] == 0
@@ -139,15 +141,24 @@ def test_plain_agreement_pays_the_replayer_and_conditional_does_not():
     assert plain[-1] > 0.8 * plain[:-1].mean()
     conditional = fedmerit.score(updates, method="conditional", public=world.public, rng=0)
     assert conditional.scores[-1] == 0
+    assert conditional.flags[-1] == Flag(Kind.EXPLAINED, "100%")
     assert conditional.reasons[-1] == "explained by public information (100%)"
 
 
-def test_reasons_are_words():
+def test_flags_are_values_and_reasons_their_words():
     world = public_round(clients=8, parameters=SIZE)
     shared = world.noise(0.01)
     updates = world.with_riders(world.noise(0.01), shared, shared, world.last_update)
     updates[0] = updates[1]
     result = fedmerit.score(updates, public=world.public, rng=0)
+    assert result.flags[:2] == (Flag(Kind.COPY, twin="1"), Flag(Kind.COPY, twin="0"))
+    assert result.flags[8:11] == (
+        Flag(Kind.INDEPENDENT),
+        Flag(Kind.CLIQUE),
+        Flag(Kind.CLIQUE),
+    )
+    assert result.flags[11].kind is Kind.EXPLAINED
+    assert result.flags[0].with_names(list("abcdefghijkl")).words == "near-copy of client b"
     assert result.reasons[0] == "near-copy of client 1"
     assert result.reasons[1] == "near-copy of client 0"
     assert result.reasons[8] == "independent of every peer"
@@ -163,7 +174,7 @@ def test_colluders_below_half_earn_nothing():
     partly = [secret + world.noise(0.001) for _ in range(4)]
     result = fedmerit.score(world.with_riders(*partly), public=world.public, rng=0)
     assert (result.scores[5:] == 0).all()
-    assert set(result.reasons[5:]) == {"agrees only with a clique"}
+    assert set(result.flags[5:]) == {Flag(Kind.CLIQUE)}
     assert (result.scores[:5] > 0).all()
 
 
@@ -173,7 +184,7 @@ def test_reversed_update_scores_at_most_zero():
     updates[0] *= -1
     result = fedmerit.score(updates, public=world.public, rng=0)
     assert result.scores[0] <= 0
-    assert result.reasons[0] == "reversed"
+    assert result.flags[0] == Flag(Kind.REVERSED)
     assert not result.eligible[0]
 
 
@@ -218,7 +229,7 @@ def test_near_copies_share_one_score():
     assert twice.scores[0] == pytest.approx(twice.scores[6])
     assert twice.scores[0] + twice.scores[6] < 1.3 * alone[0]
     assert twice.eligible[[0, 6]].all()
-    assert twice.copies.tolist() == [2, 1, 1, 1, 1, 1, 2]
+    assert twice.evidence.copies.tolist() == [2, 1, 1, 1, 1, 1, 2]
     weights = fedmerit.gated_weights(twice, alpha=0)
     assert weights[0] + weights[6] == pytest.approx(weights[1:6].mean(), rel=0.3)
 
@@ -256,6 +267,7 @@ def test_removing_ones_own_previous_report_leaves_only_what_is_new():
     assert result.work[0] == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.05, 0.01])
 def test_p_values_are_valid_for_independent_reports(rate):
     """Real type-I rates are in docs/results; here a quick look at the same law."""
@@ -331,7 +343,7 @@ def test_gated_weights_leave_out_who_shows_nothing():
     weights = fedmerit.gated_weights(result, alpha=10)
     assert weights[-1] == 0
     assert weights.sum() == pytest.approx(1)
-    by_hand = np.exp(10 * result.scores[:6]) * result.evidence[:6] ** 2
+    by_hand = np.exp(10 * result.scores[:6]) * result.evidence.agreement[:6] ** 2
     assert weights[:6] == pytest.approx(by_hand / by_hand.sum())
 
 

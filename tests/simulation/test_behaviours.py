@@ -7,6 +7,7 @@ import pytest
 
 from fedmerit import Contributions
 from fedmerit.behaviours import BEHAVIOURS, Assignment
+from fedmerit.server import RoundRules
 from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.federation import Federation
@@ -31,7 +32,7 @@ SMALL = FederationConfig(
     partition=Partition("iid"),
     model=ModelChoice(hidden=8, dropout=0.2),
     training=LocalTraining(epochs=1, learning_rate=0.05),
-    weighting="uniform",
+    rules=RoundRules(weighting="uniform"),
 )
 
 
@@ -42,9 +43,9 @@ def digits():
 
 def uploads(text, digits, rounds=1):
     witness = Witness()
-    federation = Federation(
-        replace(SMALL, behaviours=Assignment.parse(text), scorer=witness), digits
-    )
+    rules = replace(SMALL.rules, scorer=witness)
+    config = replace(SMALL, behaviours=Assignment.parse(text), rules=rules)
+    federation = Federation(config, digits)
     state = federation.start()
     for _ in range(rounds):
         state, _ = federation.step(state)

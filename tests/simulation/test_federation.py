@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from torch import nn
 
-from fedmerit import CpSGD, ExactPCA, QuantileBins, aggregate
+from fedmerit import CpSGD, ExactPCA, Merit, QuantileBins, aggregate
 from fedmerit.behaviours import Assignment, Behaviour, ClientView, Honest, Report
-from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.errors import RoundFailedError, SettingError, UnknownNameError
+from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
+from fedmerit.server import RoundRules
 from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.federation import Federation
@@ -26,7 +28,12 @@ SMALL = FederationConfig(
     partition=Partition("iid"),
     model=ModelChoice(hidden=16, dropout=0.2),
     training=LocalTraining(epochs=2, learning_rate=0.05),
+    rules=RoundRules(weighting="gated", norm_bound=1.5),
 )
+
+
+def ruled(config, **rules):
+    return replace(config, rules=replace(config.rules, **rules))
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +55,30 @@ def test_the_defaults_are_the_papers_but_for_score_and_guards():
     assert config.training == LocalTraining(
         epochs=5, batch_size=10, optimiser="sgd", learning_rate=0.01, momentum=0.5, decay=1.0
     )
-    assert (config.weighting, config.alpha, config.rule) == ("gated", 10.0, "mean")
+    rules = config.rules
+    assert (rules.weighting, rules.alpha, rules.rule) == ("engine", 10.0, "mean")
+    assert rules.norm_bound is None
+    assert rules.scorer == Merit()
+    assert rules.reward is None
 
 
-def test_honest_clients_learn(digits):
-    accuracy = [r.metrics["accuracy"] for r in records_of(replace(SMALL, rounds=6), digits)]
+@pytest.mark.parametrize("rules", [SMALL.rules, RoundRules()], ids=["gated", "engine"])
+def test_honest_clients_learn(digits, rules):
+    config = replace(SMALL, rounds=6, rules=rules)
+    accuracy = [r.metrics["accuracy"] for r in records_of(config, digits)]
     assert accuracy[-1] > 0.8
     assert accuracy[-1] > accuracy[0]
+
+
+def test_the_engines_weights_are_by_size_for_those_who_work(digits):
+    behaviours = Assignment.parse("30% random-update")
+    config = replace(SMALL, per_round=10, behaviours=behaviours, rules=RoundRules())
+    for record in records_of(config, digits):
+        out = [c for c in record.clients if c.behaviour != "honest"]
+        kept = [c for c in record.clients if c.behaviour == "honest"]
+        assert [c.weight for c in out] == [0.0] * 3
+        sizes = np.array([c.num_examples for c in kept])
+        assert [c.weight for c in kept] == pytest.approx(sizes / sizes.sum(), rel=1e-12)
 
 
 def test_same_seed_same_records_other_seed_others(digits):
@@ -86,20 +110,20 @@ def test_scores_tell_free_riders_from_workers(digits):
 
 def test_size_weighting_believes_the_claim_and_uniform_does_not(digits):
     inflated = Assignment.parse("50% inflated-size:3")
-    config = replace(
-        SMALL, per_round=10, rounds=1, behaviours=inflated, weighting="size", scorer=None
-    )
+    config = replace(SMALL, per_round=10, rounds=1, behaviours=inflated)
+    config = ruled(config, weighting="size", scorer=None)
     by_size = records_of(config, digits)[0].clients
     liars = sum(c.weight for c in by_size if c.behaviour != "honest")
     assert liars == pytest.approx(0.75, abs=0.01)
     assert all(np.isnan(c.score) for c in by_size)
-    uniform = records_of(replace(config, weighting="uniform"), digits)[0].clients
+    uniform = records_of(ruled(config, weighting="uniform"), digits)[0].clients
     assert {c.weight for c in uniform} == {0.1}
 
 
 def test_a_step_adds_the_aggregate_of_the_reports(digits):
     # Nobody trains, so the reports are known: noise from each client's own stream.
-    config = replace(SMALL, weighting="uniform", behaviours=Assignment.parse("100% random-update"))
+    config = replace(SMALL, behaviours=Assignment.parse("100% random-update"))
+    config = ruled(config, weighting="uniform")
     federation = Federation(config, digits)
     start = federation.start()
     after, record = federation.step(start)
@@ -111,7 +135,7 @@ def test_a_step_adds_the_aggregate_of_the_reports(digits):
         for c in record.clients
     ]
     np.testing.assert_array_equal(after.model, start.model + aggregate(np.stack(noise)))
-    np.testing.assert_array_equal(after.history.updates[0], after.model - start.model)
+    np.testing.assert_array_equal(after.server.history.updates[0], after.model - start.model)
 
 
 def test_memory_grows_with_the_round_not_with_the_federation(digits):
@@ -144,7 +168,7 @@ def test_a_clients_work_does_not_depend_on_how_others_behave(digits):
 
 def test_quantised_upload_scores_levels_and_aggregates_their_values(digits):
     upload = CpSGD(levels=16, clip=0.5)
-    config = replace(SMALL, upload=upload, weighting="uniform", rounds=1)
+    config = ruled(replace(SMALL, upload=upload, rounds=1), weighting="uniform")
     federation = Federation(config, digits)
     start = federation.start()
     after, record = federation.step(start)
@@ -154,6 +178,7 @@ def test_quantised_upload_scores_levels_and_aggregates_their_values(digits):
     assert min(c.score for c in record.clients) > 0
 
 
+@pytest.mark.slow
 def test_sequential_training_gives_the_same_federation(digits):
     stacked = records_of(replace(SMALL, rounds=2), digits)
     sequential = records_of(replace(SMALL, rounds=2, together=False), digits)
@@ -187,19 +212,25 @@ def test_an_update_that_is_not_finite_is_rejected_and_the_rest_goes_on(digits):
     assert record.rejected[0].reason == "the update is not finite"
     assert {client.reward for client in record.clients} == {None}
 
-    paying = replace(some, reward=PositiveShare(budget=1000, excluded_pay=10))
+    paying = ruled(some, reward=PositiveShare(budget=1000, excluded_pay=10))
     (paid,) = records_of(paying, digits)
     assert sum(client.reward for client in paid.clients) == 1000
-    assert [(c.client, c.reward, c.reason) for c in paid.clients[8:]] == [
-        (r.client, 10, "rejected: the update is not finite") for r in record.rejected
+    refused = Flag(Kind.REFUSED, "the update is not finite")
+    assert refused.words == "rejected: the update is not finite"
+    assert [(c.client, c.reward, c.flag) for c in paid.clients[8:]] == [
+        (r.client, 10, refused) for r in record.rejected
     ]
     assert client_rows(paid) == client_rows(record)
     assert round_row(paid) == round_row(record)
-    everyone = replace(some, behaviours=Assignment(((1.0, Broken()),)))
-    federation = Federation(everyone, digits)
+    nearly_all = replace(some, behaviours=Assignment(((0.9, Broken()),)))
+    federation = Federation(nearly_all, digits)
     after, record = federation.step(federation.start())
     assert len(record.rejected) == 10
+    assert sum(refusal.kind is Kind.SKIPPED for refusal in record.rejected) == 1
     np.testing.assert_array_equal(after.model, federation.start().model)
+    everyone = Federation(replace(some, behaviours=Assignment(((1.0, Broken()),))), digits)
+    with pytest.raises(RoundFailedError, match="all 10 replies were refused: the update is not"):
+        everyone.step(everyone.start())
 
 
 def test_behaviours_see_what_was_published_and_no_more(digits):
@@ -225,14 +256,15 @@ def test_behaviours_see_what_was_published_and_no_more(digits):
 
 @pytest.mark.parametrize("rule", ["median", "geometric-median"])
 def test_weighted_rules_run(digits, rule):
-    assert records_of(replace(SMALL, rounds=1, rule=rule), digits)
+    assert records_of(ruled(replace(SMALL, rounds=1), rule=rule), digits)
 
 
 @pytest.mark.parametrize("rule", ["krum", "multi-krum", "trimmed-mean"])
 def test_unweighted_rules_run_unweighted_only(digits, rule):
-    assert records_of(replace(SMALL, rounds=1, rule=rule, weighting="uniform"), digits)
+    unweighted = ruled(replace(SMALL, rounds=1), rule=rule, weighting="uniform")
+    assert records_of(unweighted, digits)
     with pytest.raises(SettingError, match="takes no weights and needs weighting uniform"):
-        replace(SMALL, rule=rule)
+        ruled(SMALL, rule=rule)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +272,6 @@ def test_unweighted_rules_run_unweighted_only(digits, rule):
     [
         ({"per_round": 11}, SettingError, "per_round must be at most users = 10, got 11"),
         ({"users": 1}, SettingError, "users must be at least 2, got 1"),
-        ({"weighting": "scores"}, UnknownNameError, "did you mean 'score'"),
-        ({"scorer": None}, SettingError, "weighting gated needs a scorer"),
-        ({"rule": "meen"}, UnknownNameError, "did you mean 'mean'"),
         ({"upload": QuantileBins()}, SettingError, "levels stand for values"),
     ],
 )
@@ -251,9 +280,22 @@ def test_settings_check_themselves(change, error, message):
         replace(SMALL, **change)
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"weighting": "scores"}, UnknownNameError, "did you mean 'score'"),
+        ({"scorer": None}, SettingError, "weighting gated needs a scorer"),
+        ({"rule": "meen"}, UnknownNameError, "did you mean 'mean'"),
+    ],
+)
+def test_rules_check_themselves(change, error, message):
+    with pytest.raises(error, match=message):
+        ruled(SMALL, **change)
+
+
 def test_the_fingerprint_knows_settings_and_data_but_not_the_length(digits):
     first = Federation(SMALL, digits).fingerprint
     assert Federation(replace(SMALL, rounds=9), digits).fingerprint == first
-    for other in (replace(SMALL, seed=1), replace(SMALL, scorer=ExactPCA(peers=3))):
+    for other in (replace(SMALL, seed=1), ruled(SMALL, scorer=ExactPCA(peers=3))):
         assert Federation(other, digits).fingerprint != first
     assert Federation(SMALL, replace(digits, name="other")).fingerprint != first

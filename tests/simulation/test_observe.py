@@ -3,6 +3,7 @@ import pytest
 
 from fedmerit import ExactPCA, Merit
 from fedmerit.errors import SettingError
+from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, ModelChoice
 from fedmerit.simulation.datasets import load
 from fedmerit.simulation.observe import observe_rounds
@@ -15,8 +16,7 @@ def config(scorer):
         per_round=4,
         model=ModelChoice(hidden=8),
         training=LocalTraining(epochs=1),
-        scorer=scorer,
-        weighting="size",
+        rules=RoundRules(scorer, "size"),
     )
 
 

@@ -7,14 +7,17 @@ import pytest
 
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import CheckpointError
+from fedmerit.server import RoundRules
+from fedmerit.server.state import read_state, write_state
 from fedmerit.simulation import datasets
 from fedmerit.simulation import run as runs
 from fedmerit.simulation.checkpoint import load_checkpoint
 from fedmerit.simulation.config import FederationConfig, ModelChoice
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.results import CLIENT_COLUMNS, ResultFiles, summarise
+from fedmerit.simulation.results import CLIENT_COLUMNS, ResultFiles, client_rows, summarise
 from fedmerit.simulation.run import CHECKPOINT, run
 from fedmerit.simulation.training import LocalTraining
+from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 CONFIG = FederationConfig(
     users=8,
@@ -23,6 +26,7 @@ CONFIG = FederationConfig(
     model=ModelChoice(hidden=8),
     training=LocalTraining(epochs=1),
     behaviours=Assignment.parse("25% random-update, 25% noise:0.01"),
+    rules=RoundRules(weighting="gated", norm_bound=1.5),
 )
 
 
@@ -73,10 +77,18 @@ def test_a_checkpoint_keeps_the_evidence_against_clients(federation, whole):
     state = federation.start()
     for _ in range(CONFIG.rounds):
         state, _ = federation.step(state)
-    kept = load_checkpoint(whole / CHECKPOINT, federation.fingerprint).state.history
-    assert kept.wealth == state.history.wealth
-    assert any(wealth.evidence != 0 for wealth in kept.wealth.values())
-    assert kept.naming == state.history.naming > 0
+    kept = load_checkpoint(whole / CHECKPOINT, federation.fingerprint).state
+    known = state.server.history
+    assert kept.server.history.wealth == known.wealth
+    assert any(wealth.evidence != 0 for wealth in kept.server.history.wealth.values())
+    assert kept.server.history.trust == known.trust
+    assert kept.server.totals == state.server.totals
+    assert kept.norms == state.norms
+    assert kept.server.history.previous.keys() == known.previous.keys()
+    for client, report in known.previous.items():
+        np.testing.assert_array_equal(kept.server.history.previous[client], report, strict=True)
+    for ours, theirs in zip(kept.server.history.models, known.models, strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
 def test_a_checkpoint_keeps_what_clients_remember_of_their_own(digits, tmp_path):
@@ -175,18 +187,26 @@ def test_damaged_runs_are_refused(federation, tmp_path):
     with pytest.raises(CheckpointError, match=r"clients.csv must have at least the \d+ bytes"):
         run(federation, folder=tmp_path, resume=True)
     path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match="is damaged"):
+        run(federation, folder=tmp_path, resume=True)
+    turned = bytearray(content)
+    turned[len(turned) // 2] ^= 1
+    path.write_bytes(turned)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        run(federation, folder=tmp_path, resume=True)
+    title, _, rest = content.partition(b"\n")
+    assert title == b"fedmerit state 1"
+    path.write_bytes(b"fedmerit state 99\n" + rest)
+    with pytest.raises(CheckpointError, match="must have version 1, got 99"):
+        run(federation, folder=tmp_path, resume=True)
+    path.write_bytes(rest)
+    with pytest.raises(CheckpointError, match="is no state of a fedmerit server"):
+        run(federation, folder=tmp_path, resume=True)
+    path.write_bytes(content)
+    arrays, meta = read_state(path)
+    write_state(path, arrays, {name: meta[name] for name in meta if name != "simulation"})
     with pytest.raises(CheckpointError, match="cannot be read as a checkpoint"):
         run(federation, folder=tmp_path, resume=True)
-    with np.load(whole_of(path, content)) as file:
-        np.savez(path, **{**file, "version": np.int64(99)})
-    with pytest.raises(CheckpointError, match="must have version 3, got 99"):
-        run(federation, folder=tmp_path, resume=True)
-
-
-def whole_of(path, content):
-    copy = path.with_name("copy.npz")
-    copy.write_bytes(content)
-    return copy
 
 
 def test_the_summary_adds_up(whole):
@@ -202,7 +222,7 @@ def test_the_summary_adds_up(whole):
 
 
 def test_rejected_reports_do_not_count_in_the_summary():
-    used = ["1", "7", "honest", "5", "0.5", "1.0", "", "", "0", ""]
-    rejected = ["1", "8", "", "", "", "", "", "", "0", "rejected: the update is not finite"]
-    (share,) = summarise([used, rejected], by="client")
+    used = ClientRecord("7", 0.5, 1.0, num_examples=5, behaviour="honest")
+    refused = Rejection("8", "the update is not finite")
+    (share,) = summarise(client_rows(RoundRecord(1, (used,), (refused,))), by="client")
     assert (share.name, share.reports, share.share, share.fair) == ("7", 1, 1.0, 1.0)

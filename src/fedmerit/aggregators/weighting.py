@@ -50,7 +50,7 @@ def gated_weights(result: Contributions, alpha: float = ALPHA) -> NDArray[np.flo
     """
     soft = weights(result.scores, alpha)
     if result.evidence is not None:
-        soft = soft / result.evidence.copies * result.evidence.agreement**2
+        soft = soft / result.evidence.copies * result.evidence.relative**2
     gated = np.where(result.eligible, soft, 0.0)
     total = gated.sum()
     if total == 0.0:

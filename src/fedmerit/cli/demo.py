@@ -17,7 +17,7 @@ def demo(
     seed: Seed = 0,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="The report page; a figure goes beside it, as .png."),
+        typer.Option("--out", "-o", help="The report page; a figure goes beside it, as .svg."),
     ] = Path("runs/demo.html"),
     as_json: Json = False,
 ) -> None:
@@ -54,7 +54,7 @@ def demo(
     )
     for label, value in accuracy.items():
         console.print(f"accuracy after {CONFIG.rounds} rounds, {label}: {value:.3f}")
-    figure = out.with_suffix(".png")
+    figure = out.with_suffix(".svg")
     draw_demo(result, figure)
     records = result.records[DEFAULT.name]
     write_report(RunView("demo", records, {"seed": seed, "dishonest": BEHAVIOURS}), out)

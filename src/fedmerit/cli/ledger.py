@@ -61,8 +61,8 @@ def show(
     print_table(
         "Clients",
         ("client", "rounds", "participation", "total score", "mean score", f"last {window}",
-         "reward", "flagged", "rejected"),
-        [(item.client, *tuple(asdict(item).values())[1:]) for item in clients],
+         "reward", "flagged", "rejected", "calls itself"),
+        [(*tuple(asdict(item).values())[:-1], item.label or "") for item in clients],
     )  # fmt: skip
     console.print(f"Head: {head}", highlight=False, soft_wrap=True)
 

@@ -100,10 +100,10 @@ def _one(
             bar.update(task, completed=_before(experiment, cell) + record.round, status=status)
 
         outcomes = run_experiment(experiment, data, folder, on_round=show)
-    files = draw(experiment, outcomes, folder)
+    figure = draw(experiment, outcomes, folder)
     if not as_json:
         _print(experiment, outcomes)
-        for path in (folder / f"{experiment.name}.csv", *files):
+        for path in (folder / f"{experiment.name}.csv", figure):
             console.print(str(path), soft_wrap=True, highlight=False)
     return outcomes
 

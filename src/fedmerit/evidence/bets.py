@@ -1,16 +1,17 @@
 """Bets on clients that do not work: evidence over rounds that survives looking every round.
 
 For each client a wealth is kept that starts at 1 and bets, in every round the client takes part
-in, that it agrees with the cohort like a free rider (z about 0) and not at least a little like the
-others (z of at least delta, a quarter of what is typical in that round). The bet multiplies it by
+in, that it agrees with the cohort like a free rider (mean z about 0) and not at least a little like
+the others (at least a quarter of what is typical in that round). In units of the standard deviation
+of that mean, with x what the client shows and d the quarter, the bet multiplies it by
 
-    exp(-delta z + delta^2 / 2),
+    exp(-d x + d^2 / 2),
 
-whose expectation is at most 1 as long as the client's expected z is at least delta: the wealth is
+whose expectation is at most 1 as long as the client's expected x is at least d: the wealth is
 an e-process, and by Ville's inequality the chance that it *ever* reaches 1/a is at most a. So
 
 - testing again every round costs nothing, and rounds without the client change nothing;
-- in rounds in which the cohort itself hardly agrees delta is small, and hardly anything is bet;
+- in rounds in which the cohort itself hardly agrees d is small, and hardly anything is bet;
 - a second wealth bets on reports that public information explains. A client that works sends one in
   at most one round of a hundred; each multiplies this wealth by 10.9, every other report by 0.9,
   which is at most 1 in expectation. The evidence against a client is the mean of both wealths;
@@ -25,10 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.evidence.cohort import compared_groups, find_cohort
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
-from fedmerit.types import Contributions
+from fedmerit.types import Contributions, Evidence
 
 # False discovery rate at which clients are named where nothing else is asked for.
 NAMING_RATE = 0.01
@@ -56,7 +56,7 @@ def bet(
     known: Mapping[str, Wealth], clients: Sequence[str], result: Contributions
 ) -> dict[str, Wealth]:
     """Return the wealth against the `clients` of a round after it, given that before it."""
-    gains = _gains_by_independence(result)
+    gains = _gains_by_independence(result.evidence, len(clients))
     after = {}
     for row, client in enumerate(clients):
         before, flag = known.get(client, Wealth()), result.flags[row]
@@ -75,20 +75,14 @@ def bet(
     return after
 
 
-def _gains_by_independence(result: Contributions) -> NDArray[np.float64]:
-    """Return what the first bet gains against each client; 0 where it was not compared."""
-    gains = np.zeros(len(result.scores))
-    if result.z is None:
-        return gains
-    barred = result.flagged & ~result.eligible
-    # Many clients are scored in panels that are not compared with each other.
-    for panel in compared_groups(result.z):
-        z = result.z[np.ix_(panel, panel)]
-        cohort = find_cohort(z, barred[panel])
-        delta = min(LIMITS.least_share * max(cohort.typical, 0.0), LIMITS.largest_bet)
-        gain = delta * delta / 2 - delta * np.maximum(cohort.agreement, LIMITS.least_agreement)
-        compared = (~np.isnan(z[:, cohort.members])).any(axis=1)
-        gains[panel] = np.where(compared, gain, 0.0)
+def _gains_by_independence(evidence: Evidence | None, clients: int) -> NDArray[np.float64]:
+    """Return what the first bet gains against each client; 0 where there is no cohort."""
+    if evidence is None:
+        return np.zeros(clients)
+    least = LIMITS.least_share * np.maximum(evidence.typical, 0.0) / evidence.deviation
+    stake = np.minimum(least, LIMITS.largest_bet)
+    reached = np.maximum(evidence.agreement / evidence.deviation, LIMITS.least_agreement)
+    gains: NDArray[np.float64] = stake * stake / 2 - stake * reached
     return gains
 
 

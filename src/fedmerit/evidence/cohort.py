@@ -1,6 +1,7 @@
 """Who belongs together: the cohort, cliques beside it, and near-copies."""
 
 from dataclasses import dataclass
+from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from fedmerit.evidence.gate import alike_pairs
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
+from fedmerit.types import Evidence
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Cohort:
         Each client's mean z with the members.
     typical : float
         The median of that over the members: what the round has to offer.
+    deviation : (k,) float
+        Standard deviation of that mean for a client that is independent of all members.
     flags : tuple of Flag or None
         Why a client is clearly outside; None for members and where it is not clear.
     """
@@ -49,31 +53,30 @@ class Cohort:
     members: NDArray[np.bool_]
     agreement: NDArray[np.float64]
     typical: float
+    deviation: NDArray[np.float64]
     flags: tuple[Flag | None, ...]
 
-    @property
-    def evidence(self) -> NDArray[np.float64]:
-        """Agreement relative to the typical, within [0, 1]; 1 for all where there is no cohort."""
-        if self.typical <= 0.0:
-            return np.ones(len(self.agreement))
-        return np.clip(self.agreement / self.typical, 0.0, 1.0)
+    def evidence(self, explained: NDArray[np.float64], copies: NDArray[np.int64]) -> Evidence:
+        """Return it as the evidence of a round."""
+        typical = np.full(len(self.members), self.typical)
+        return Evidence(self.agreement, typical, self.deviation, explained, copies, self.members)
 
 
-def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_] | None = None) -> Cohort:
+def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_], parameters: int) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
-    barred = np.zeros(len(z), dtype=np.bool_) if barred is None else barred
-    return cohort_of(np.column_stack((rows, columns)), z[rows, columns], barred)
+    return cohort_of(np.column_stack((rows, columns)), z[rows, columns], barred, parameters)
 
 
 def cohort_of(
     ordered: NDArray[np.int64],
     z: NDArray[np.float64],
     barred: NDArray[np.bool_],
+    parameters: int,
     *,
     one_sided: bool = False,
 ) -> Cohort:
-    """Find the cohort from ordered pairs of clients and their z.
+    """Find the cohort from ordered pairs of clients and their z over so many `parameters`.
 
     With `one_sided`, a client's agreement is the mean of its positive z, less what independent
     clients have: disagreement is not held against it.
@@ -83,8 +86,9 @@ def cohort_of(
     smaller group as long as they are fewer than the honest ones. Who is `barred`, (k,), joins no
     group: what is left of a replay is rounding, and replays of the same update share it.
 
-    No agreement is evidence only while the cohort agrees: a client outside is flagged only
-    if the members agree clearly, and it agrees with them much less.
+    No agreement is evidence only while the cohort agrees: a client outside is flagged only if one
+    that agrees a quarter as much as is typical would have so little agreement by a chance of at
+    most `LIMITS.family_error` over all clients.
     """
     clients = len(barred)
     admitted = ~barred[ordered].any(axis=1)
@@ -95,7 +99,7 @@ def cohort_of(
     largest = sizes.max()
     if largest == 1:
         nobody = np.zeros(clients, dtype=np.bool_)
-        return Cohort(nobody, np.zeros(clients), 0.0, (None,) * clients)
+        return Cohort(nobody, np.zeros(clients), 0.0, np.ones(clients), (None,) * clients)
     # Of groups of equal size, the one that agrees most is the cohort.
     inside = group[ordered[:, 0]] == group[ordered[:, 1]]
     strength = np.bincount(group[ordered[inside, 0]], z[inside], minlength=clients)
@@ -108,22 +112,36 @@ def cohort_of(
     peers = np.bincount(client, minlength=clients)
     agreement = np.bincount(client, z[counted], minlength=clients) / np.maximum(peers, 1)
     typical = float(np.median(agreement[members]))
-    enough = members.sum() >= LIMITS.fewest_members
-    outside = (
-        ~members & enough & (typical >= LIMITS.clear_z) & (agreement < LIMITS.far_below * typical)
-    )
+    both = members[ordered].all(axis=1)
+    alike = max(float(z[both].mean()), 0.0) / sqrt(parameters)
+    deviation = _deviation(peers, alike)
+    outside = ~members & (agreement < _least_agreement(typical, deviation, int(members.sum())))
     alone = sizes[group] == 1
     flags = tuple(
         Flag(Kind.INDEPENDENT if single else Kind.CLIQUE) if out else None
         for out, single in zip(outside, alone, strict=True)
     )
-    return Cohort(members, agreement, typical, flags)
+    return Cohort(members, agreement, typical, deviation, flags)
 
 
-def compared_groups(z: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    """Return the groups of clients that were compared, with each other or through others."""
-    group = _connected(len(z), np.argwhere(~np.isnan(z)))
-    return [np.flatnonzero(group == name) for name in np.unique(group)]
+def _deviation(peers: NDArray[np.int64], alike: float) -> NDArray[np.float64]:
+    """Return the standard deviation of the mean z with so many peers, under independence.
+
+    Each z has a standard deviation of 1. Two of them are correlated as the signs of the two peers
+    are, which is their z divided by the root of the number of parameters.
+    """
+    inverse = 1 / np.maximum(peers, 1)
+    return np.sqrt(inverse + (1 - inverse) * min(alike, 1.0))
+
+
+def _least_agreement(
+    typical: float, deviation: NDArray[np.float64], members: int
+) -> NDArray[np.float64]:
+    """Return the agreement that hardly anybody stays below who agrees a quarter of the typical."""
+    if members < LIMITS.fewest_members:
+        return np.full(len(deviation), -np.inf)
+    slack = NormalDist().inv_cdf(1 - LIMITS.family_error / len(deviation))
+    return LIMITS.least_share * typical - slack * deviation
 
 
 def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.float64]:

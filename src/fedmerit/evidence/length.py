@@ -8,7 +8,7 @@ the others together.
 """
 
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,13 @@ def growth_of(norms: Floats, sizes: Floats) -> Growth | None:
     return Growth(slope, spread / sqrt(len(sizes)))
 
 
-def kept_share(norms: Floats, sizes: Floats | None, weights: Floats, rate: float) -> Floats:
+def kept_share(
+    norms: Floats,
+    sizes: Floats | None,
+    weights: Floats,
+    members: NDArray[np.bool_],
+    rate: float,
+) -> Floats:
     """Return the share of every update that is kept, (k,): 1 where it is not too long.
 
     Parameters
@@ -60,24 +66,26 @@ def kept_share(norms: Floats, sizes: Floats | None, weights: Floats, rate: float
         Claimed data sizes, where they are known.
     weights : (k,) float
         What every update weighs.
+    members : (k,) bool
+        Those whose work the round shows: what is usual among them is the yardstick.
     rate : float
         Chance that one of these lengths is called far out although all come from one kind.
     """
     keep = np.ones(len(norms))
     counted = (norms > 0) & (weights > 0)
-    clients = int(counted.sum())
-    if clients <= LIMITS.fewest_members:
+    known = counted & members
+    if known.sum() <= LIMITS.fewest_members:
         return keep
-    usual = np.log(norms[counted])
+    lengths = np.log(np.where(counted, norms, 1.0))
     if sizes is not None:
-        growth = growth_of(norms[counted], sizes[counted])
+        growth = growth_of(norms[known], sizes[known])
         if growth is not None:
             # Length grows with the number of steps, and at most in proportion to it.
-            usual = usual - float(np.clip(growth.slope, 0.0, 1.0)) * np.log(sizes[counted])
-    centre, spread = middle_and_spread(usual)
-    excess = np.zeros(len(norms))
-    excess[counted] = usual - centre
-    far_out = counted & (excess > student_quantile(rate / clients, clients - 1) * spread)
+            lengths = lengths - float(np.clip(growth.slope, 0.0, 1.0)) * np.log(sizes)
+    centre, spread = middle_and_spread(lengths[known])
+    excess = lengths - centre
+    limit = student_quantile(rate / int(counted.sum()), int(known.sum()) - 1) * spread
+    far_out = counted & (excess > max(limit, log(LIMITS.clearly_long)))
     rest = counted & ~far_out
     moved = weights * norms
     if weights[far_out].sum() < weights[rest].sum() and moved[far_out].sum() > moved[rest].sum():

@@ -16,10 +16,9 @@ class Limits:
     # --- who belongs together (evidence.cohort)
     # Derived: chance that any two of all independent clients of a round are joined by accident.
     family_error: float = 0.01
-    # Tuned (MNIST, 0004): members whose typical mean z is below this are no yardstick ...
-    clear_z: float = 6.0
-    # ... and a quarter of what is typical is far below (tuned, MNIST, 0004).
-    far_below: float = 0.25
+    # Chosen: who works agrees with the members at least a quarter as much as they do. Everything
+    # that is held against a client for not agreeing is tested against that.
+    least_share: float = 0.25
     # Chosen: members whose typical median z is below one standard deviation do not agree broadly.
     least_breadth_z: float = 1.0
     # Derived: mean of the positive part of a standard normal.
@@ -36,6 +35,8 @@ class Limits:
     nothing_left: float = 1e-3
 
     # --- lengths and sizes (evidence.length)
+    # Chosen: an update may be twice as long as is usual for its size.
+    clearly_long: float = 2.0
     # Chosen: lengths grow with sizes if they do so by two standard errors.
     growth_errors: float = 2.0
     # Chosen: sizes less than a tenth apart say nothing about how lengths grow.
@@ -49,11 +50,8 @@ class Limits:
     precision_roundings: float = 16.0
 
     # --- bets over rounds (evidence.bets)
-    # Tuned (LeNet-5 on MNIST, seeds 650 and 10, 0011): a client must agree at least this much of
-    # what is typical ...
-    least_share: float = 0.25
-    # ... but never more than this is bet in one round, and who disagrees counts as one that agrees
-    # so little: one odd round must not decide alone (chosen, 0011).
+    # Chosen (0011): never more than this is bet in one round, and who disagrees counts as one that
+    # agrees so little: one odd round must not decide alone.
     largest_bet: float = 3.0
     least_agreement: float = -0.5
     # Assumed: chance that a report is explained by public information although the client worked,

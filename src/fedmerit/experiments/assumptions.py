@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedmerit.errors import MissingExtraError
 from fedmerit.experiments.clicks import BASE, DIN_LEVELS
+from fedmerit.experiments.picture import save
 from fedmerit.experiments.runner import fitted
 from fedmerit.experiments.spec import Experiment, Line, Point, plain_rules
 from fedmerit.quantisers import DEFAULT_LEVELS, QuantileBins
@@ -76,7 +77,9 @@ def check_assumptions(
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / "assumptions.csv"
     _write(table, tested)
-    return tested, [table, *_draw(values, data.name, folder / "assumptions")]
+    picture = folder / "assumptions.svg"
+    _draw(values, data.name, picture)
+    return tested, [table, picture]
 
 
 def _config(data: Dataset | ClickLog, seed: int) -> FederationConfig:
@@ -150,14 +153,14 @@ def _write(path: Path, tested: list[Tested]) -> None:
     temporary.replace(path)
 
 
-def _draw(values: dict[str, NDArray[np.float64]], name: str, stem: Path) -> list[Path]:
+def _draw(values: dict[str, NDArray[np.float64]], name: str, path: Path) -> None:
     """Draw the distribution of the p-values: flat is what the assumption says."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise MissingExtraError("figures need matplotlib: pip install 'fedmerit[report]'") from None
-    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "fedmerit"}):
+    with mpl.rc_context({"font.size": 9}):
         figure = Figure(figsize=(8.0, 3.2), layout="constrained")
         titles = ("Spearman", "Kolmogorov-Smirnov")
         for column, (axes, title) in enumerate(zip(figure.subplots(1, 2), titles, strict=True)):
@@ -168,7 +171,4 @@ def _draw(values: dict[str, NDArray[np.float64]], name: str, stem: Path) -> list
             axes.set(xlabel="p-value", ylabel="share of pairs below", title=title)
         axes.legend(fontsize=7)
         figure.suptitle(f"Signals of two random parameters, {name}", fontsize=10)
-        paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-        figure.savefig(paths[0], dpi=200)
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        save(figure, path)

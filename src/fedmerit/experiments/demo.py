@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import MissingExtraError
+from fedmerit.experiments.picture import save
 from fedmerit.experiments.spec import DEFAULT, FEDAVG, Line
-from fedmerit.files import whole_file
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.datasets import load
@@ -99,8 +99,7 @@ def draw_demo(demo: Demo, path: Path) -> None:
     left.xaxis.get_major_locator().set_params(integer=True)
     left.legend()
     _draw_weights(right, demo)
-    with whole_file(path) as partial:
-        figure.savefig(partial, dpi=150)
+    save(figure, path)
 
 
 def _draw_weights(axes: "Axes", demo: Demo) -> None:

@@ -1,4 +1,4 @@
-"""Figures of an experiment in the style of a paper, as PNG and SVG.
+"""Figures of an experiment in the style of a paper.
 
 A line is the mean over the seeds, its band reaches from the lowest to the highest seed.
 """
@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedmerit.errors import MissingExtraError
+from fedmerit.experiments.picture import save
 from fedmerit.experiments.runner import Cell, Outcome, accuracies
 from fedmerit.experiments.spec import Experiment
-from fedmerit.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _MARKERS = "osD^v<>p"
 _METRICS = {"accuracy": "test accuracy", "auc": "test AUC"}
@@ -23,14 +22,13 @@ _STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.3,
     "legend.fontsize": 8,
-    "svg.hashsalt": "fedmerit",  # the same results give the same file
 }
 _INSIDE = 4  # lines whose legend fits beside the curves; more are listed outside
 _PAPER = {"FedAvg": 0.9458, "Fed-PCA": 0.9421}  # the paper's accuracies without dishonest users
 
 
-def draw(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
-    """Draw the figure that suits the experiment and return its files."""
+def draw(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> Path:
+    """Draw the figure that suits the experiment and return its file."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -49,7 +47,9 @@ def draw(experiment: Experiment, outcomes: Sequence[Outcome], folder: Path) -> l
             _over_points(right, experiment, outcomes, "accuracy")
             right.set(ylabel=_METRICS[experiment.metric], title="(b)")
         figure.suptitle(experiment.title, fontsize=10)
-        return _save(figure, folder / experiment.name)
+        path = folder / f"{experiment.name}.svg"
+        save(figure, path)
+        return path
 
 
 def _over_points(
@@ -98,11 +98,3 @@ def _over_rounds(axes: "Axes", experiment: Experiment, folder: Path) -> None:
         axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
     else:
         axes.legend(loc="lower right")
-
-
-def _save(figure: "Figure", stem: Path) -> list[Path]:
-    paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    for path, options in zip(paths, ({"dpi": 200}, {"metadata": {"Date": None}}), strict=True):
-        with whole_file(path) as partial:
-            figure.savefig(partial, **options)  # type: ignore[arg-type]
-    return paths

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-from flwr.app import Message, Metadata, RecordDict
+from flwr.app import Array, ArrayRecord, Message, Metadata, MetricRecord, RecordDict
 
 from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.flags import Kind
@@ -181,6 +182,35 @@ def _unlike_others(messages: Mapping[int, Message]) -> list[int]:
         return []
     usual = max(counts, key=lambda shape: (counts[shape], shape))
     return [node for node, shape in shapes.items() if shape != usual]
+
+
+def changed(
+    message: Message,
+    layout: Layout,
+    model: FloatArray,
+    keep: float | None,
+    equal: str | None,
+) -> Message:
+    """Return a reply as the strategy inside is to see it: itself, unless something is changed.
+
+    `keep` is the share of a too long update that is kept; `equal` names the metric of data sizes
+    where these do not count.
+    """
+    if keep is None and equal is None:
+        return message
+    content = RecordDict(dict(message.content.items()))
+    if keep is not None:
+        ((name, sent),) = content.array_records.items()
+        update = np.empty(layout.parameters, dtype=layout.dtype)
+        read_update(layout, sent, model, update)
+        shorter = layout.cut(model + update * np.asarray(keep, dtype=layout.dtype))
+        content[name] = ArrayRecord({**sent, **{n: Array(v) for n, v in shorter.items()}})
+    if equal is not None:
+        ((name, metrics),) = content.metric_records.items()
+        content[name] = MetricRecord({**metrics, equal: 1.0})
+    other = copy(message)
+    other.content = content
+    return other
 
 
 def release(reply: Message) -> None:

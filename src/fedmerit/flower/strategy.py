@@ -1,5 +1,6 @@
 """FedMerit in front of any Flower strategy; FedPCA and MedPCA as published."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from logging import INFO, WARNING
@@ -13,10 +14,11 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
+from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError
 from fedmerit.flower.arrays import named
 from fedmerit.flower.metrics import combine, guarded, readable, scalars
-from fedmerit.flower.replies import Asked, ReadReplies, read_replies
+from fedmerit.flower.replies import Asked, ReadReplies, changed, read_replies
 from fedmerit.ledger import SigningKey
 from fedmerit.quantisers import CpSGD
 from fedmerit.scorers import PublishedPCA
@@ -24,7 +26,7 @@ from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
 from fedmerit.server.totals import lines_of, round_metrics
-from fedmerit.types import RoundRecord, Scorer
+from fedmerit.types import ClientRecord, RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 MetricsFunction = Callable[[list[RecordDict], str], MetricRecord]
@@ -269,12 +271,12 @@ class FedMerit(Strategy):
         record = server.judged
         for refusal in record.rejected:
             log(WARNING, "round %d, %s: %s", record.round, refusal.client, refusal.reason)
+        for why, count in Counter(c.reason for c in record.clients if _noted(c)).items():
+            log(WARNING, "round %d, %d clients: %s", record.round, count, why)
         for client in record.clients:
-            if client.flag is not None:
-                told = "flagged" if client.flagged else "note"
-                log(
-                    WARNING, "round %d, %s %s: %s", record.round, client.client, told, client.reason
-                )
+            if client.flagged:
+                why = client.reason
+                log(WARNING, "round %d, %s flagged: %s", record.round, client.client, why)
         arrays, metrics = (self._own if self._combines else self._inner)(server_round, read, record)
         found = {} if metrics is None else dict(metrics)
         server.note(scalars(metrics, "train/"))
@@ -285,8 +287,17 @@ class FedMerit(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let the strategy inside combine the replies of those who were not excluded."""
         weights = {client.client: client.weight for client in record.clients}
-        admitted = [m for node, m in read.messages.items() if weights.get(str(node), 0.0) > 0]
+        server = self._server
+        assert server is not None, "a round was judged"
+        shortened = server.shortened()
+        equal = None if server.sizes_count else getattr(self.inner, "weighted_by_key", None)
+        admitted = [
+            changed(m, server.layout, server.state.model, shortened.get(str(node)), equal)
+            for node, m in read.messages.items()
+            if weights.get(str(node), 0.0) > 0
+        ]
         if not admitted:
+            log(WARNING, "round %d skipped: every client is excluded", record.round)
             return None, None
         arrays, metrics = self._hooks["aggregate_train"](server_round, admitted)
         if arrays is not None and not all(_finite(array) for array in arrays.values()):
@@ -374,13 +385,12 @@ class FedPCA(FedMerit):
         self,
         *,
         scorer: Scorer | None = None,
-        alpha: float | None = None,
+        alpha: float = ALPHA,
         reward: Any = None,
         **settings: Any,
     ) -> None:
         chosen = PublishedPCA(quantiser=CpSGD()) if scorer is None else scorer
-        own = {} if alpha is None else {"alpha": alpha}
-        rules = RoundRules(chosen, "score", rule=self._rule, norm_bound=None, reward=reward, **own)
+        rules = RoundRules(chosen, "score", alpha, self._rule, None, reward)
         # It looks at nothing but the updates.
         super().__init__(rules=rules, **{"older": 1, **settings})
 
@@ -419,6 +429,11 @@ def _checked(strategy: Strategy, fedavg: dict[str, Any]) -> Strategy:
 
 def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.ascontiguousarray(v)) for name, v in model.items()})
+
+
+def _noted(client: ClientRecord) -> bool:
+    """Return whether something is said of a client that does not accuse it."""
+    return client.flag is not None and not client.flagged
 
 
 def _finite(array: Array) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
-from fedmerit.ledger.schema import MIGRATIONS, migrate, version_of
+from fedmerit.ledger.schema import migrate, version_of
 
 _BUSY_SECONDS = 10.0
 _PRIMARY_CODE = 0xFF  # the low byte; the rest says more about the same error
@@ -55,12 +55,8 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     with translated(f"open {path}"):
         connection = _connect(path, "mode=ro" + ("&immutable=1" if _at_rest(path) else ""))
         try:
-            version = version_of(connection, str(path))
-            if version < len(MIGRATIONS):
-                raise LedgerError(
-                    f"ledger schema must be {len(MIGRATIONS)}, got {version} in {path}; "
-                    "open it for writing once to bring it up to date"
-                )
+            if version_of(connection, str(path)) == 0:
+                raise LedgerError(f"{path} must be a ledger, got an empty file")
         except BaseException:
             connection.close()
             raise

@@ -21,12 +21,19 @@ An entry is the list ``[label, previous, sequence, recorded_at, ...]``, its hash
 list's bytes. `previous` is the hash of the entry before it, 32 zero bytes for the first. Then
 
 - a run (label ``fedmerit ledger 1 run``): ``run, software, config, public_key``;
-- a round (label ``fedmerit ledger 1 round``): ``run, round``, then three lists of rows: of metrics
-  ``[position, name, value]``, of scores ``[position, client, score, weight, p_value,
-  epsilon, flagged, reason, reward, num_examples, behaviour]``, and of rejected replies
-  ``[position, client, reason]``, with client the id as text;
-- a round with agreement (label ``fedmerit ledger 2 round``): the same, and a fourth list of one
-  row, ``[pairs]``, the bytes of :mod:`fedmerit.agreement_map`.
+- a round (label ``fedmerit ledger 3 round``): ``run, round``, then four lists of rows: of metrics
+  ``[position, name, value]``, of scores ``[position, client, score, weight, p_value, epsilon,
+  flagged, reward, num_examples, behaviour, kind, detail, twin, label]``, of rejected replies
+  ``[position, client, reason, kind]``, with client the id as text, and of agreement no row or one,
+  ``[pairs]``, the bytes of :mod:`fedmerit.agreement_map`.
+
+Scores and rejected replies are the columns of :mod:`fedmerit.columns` that the label's number uses.
+Rounds that earlier versions of fedmerit recorded keep the label they were hashed under:
+
+- ``fedmerit ledger 2 round``: scores are ``[position, client, score, weight, p_value, epsilon,
+  flagged, reason, reward, num_examples, behaviour]``, rejected replies ``[position, client,
+  reason]``; there is one row of agreement;
+- ``fedmerit ledger 1 round``: the same without the fourth list.
 """
 
 import hashlib
@@ -40,8 +47,7 @@ Row = Sequence[Value]
 
 FIRST_PREVIOUS = bytes(32)
 RUN_LABEL = "fedmerit ledger 1 run"
-ROUND_LABEL = "fedmerit ledger 1 round"
-AGREEMENT_ROUND_LABEL = "fedmerit ledger 2 round"
+ROUND_LABEL = "fedmerit ledger {version} round"
 
 _INTEGER = struct.Struct(">cq").pack
 _FLOAT = struct.Struct(">cd").pack

@@ -10,15 +10,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from fedmerit.columns import CLIENT, REJECTION, values_of
 from fedmerit.errors import LedgerError, MissingExtraError, UnknownNameError
 from fedmerit.files import whole_file
 from fedmerit.ledger.reading import StoredRound
 from fedmerit.ledger.store import Ledger
 
-COLUMNS = (
-    "run", "round", "recorded_at", "client", "rejected", "score", "weight", "p_value", "epsilon",
-    "flagged", "reason", "reward", "num_examples", "behaviour",
-)  # fmt: skip
+# Types are Arrow's; what is known of a client follows from its one definition.
+_PLACE = {"run": "int64", "round": "int64", "recorded_at": "string"}
+_TYPES = (
+    _PLACE
+    | {"client": "string", "rejected": "bool_"}
+    | {column.name: column.sort.arrow for column in CLIENT}
+)
+COLUMNS = tuple(_TYPES)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _PARQUET_ROUNDS = 64  # rounds per row group: enough to compress, few enough to hold
 
@@ -49,10 +54,10 @@ def flat_rows(rounds: Iterable[StoredRound]) -> Iterator[dict[str, Any]]:
             "recorded_at": stored.recorded_at.isoformat(),
         }
         for client in stored.record.clients:
-            yield {**place, "rejected": False, **asdict(client)}
+            yield {**place, "rejected": False, **values_of(CLIENT, client)}
+        empty = dict.fromkeys(COLUMNS) | place | {"rejected": True, "flagged": False}
         for rejection in stored.record.rejected:
-            empty = dict.fromkeys(COLUMNS)
-            yield {**empty, **place, "rejected": True, "flagged": False, **asdict(rejection)}
+            yield {**empty, **values_of(REJECTION, rejection)}
 
 
 def _write_csv(ledger: Ledger, path: Path, since: datetime | None) -> int:
@@ -90,11 +95,18 @@ def _write_json(ledger: Ledger, path: Path, since: datetime | None) -> int:
 
 
 def _write_round(file: IO[str], stored: StoredRound) -> None:
-    record = asdict(stored.record)
-    del record["seconds"]
-    record["agreement"] = base64.b64encode(stored.record.agreement).decode()
-    place = {"run": stored.run, "recorded_at": stored.recorded_at.isoformat(), "hash": stored.hash}
-    file.write(_json(place | record))
+    record = stored.record
+    content = {
+        "run": stored.run,
+        "recorded_at": stored.recorded_at.isoformat(),
+        "hash": stored.hash,
+        "round": record.round,
+        "clients": [values_of(CLIENT, client) for client in record.clients],
+        "rejected": [values_of(REJECTION, rejection) for rejection in record.rejected],
+        "metrics": dict(record.metrics),
+        "agreement": base64.b64encode(record.agreement).decode(),
+    }
+    file.write(_json(content))
 
 
 def _json(value: Any) -> str:
@@ -120,12 +132,7 @@ def _write_parquet(ledger: Ledger, path: Path, since: datetime | None) -> int:
         raise MissingExtraError(
             "Parquet needs the package 'pyarrow': pip install 'fedmerit[ledger]'", name=error.name
         ) from error
-    kinds = {
-        "run": pa.int64(), "round": pa.int64(), "rejected": pa.bool_(), "flagged": pa.bool_(),
-        "reward": pa.int64(), "num_examples": pa.int64(), "score": pa.float64(),
-        "weight": pa.float64(), "p_value": pa.float64(), "epsilon": pa.float64(),
-    }  # fmt: skip
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in _TYPES.items()])
     count = _Counter()
     with parquet.ParquetWriter(path, schema) as writer:
         batch: list[StoredRound] = []

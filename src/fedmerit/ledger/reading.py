@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fedmerit.errors import LedgerError
-from fedmerit.ledger.records import RoundRows
+from fedmerit.ledger.rows import rows_of
 from fedmerit.types import RoundRecord
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -15,20 +15,6 @@ _MICROSECOND = timedelta(microseconds=1)
 
 # Sequence number, run, round, microseconds since 1970 and hash of a recorded round.
 Place = tuple[int, int, int, int, bytes]
-
-_METRICS = "SELECT position, name, value FROM metrics WHERE sequence = ? ORDER BY position"
-# LEFT JOIN: a score whose client is gone must show up as a gap, not disappear.
-_SCORES = """
-    SELECT s.position, c.client, s.score, s.weight, s.p_value, s.epsilon, s.flagged, s.reason,
-           s.reward, s.num_examples, s.behaviour
-    FROM scores s LEFT JOIN clients c ON c.number = s.client
-    WHERE s.sequence = ? ORDER BY s.position"""
-_REJECTIONS = """
-    SELECT j.position, c.client, j.reason
-    FROM rejections j LEFT JOIN clients c ON c.number = j.client
-    WHERE j.sequence = ? ORDER BY j.position"""
-
-_AGREEMENT = "SELECT pairs FROM agreements WHERE sequence = ?"
 
 
 @dataclass(frozen=True)
@@ -117,16 +103,6 @@ def parse_hash(digest: str) -> bytes:
     if len(raw) != 32:
         raise LedgerError(f"hash must be 64 hexadecimal digits, got {digest!r}")
     return raw
-
-
-def rows_of(connection: sqlite3.Connection, sequence: int) -> RoundRows:
-    """Read the rows of one round."""
-    return RoundRows(
-        metrics=connection.execute(_METRICS, (sequence,)).fetchall(),
-        scores=connection.execute(_SCORES, (sequence,)).fetchall(),
-        rejections=connection.execute(_REJECTIONS, (sequence,)).fetchall(),
-        agreement=connection.execute(_AGREEMENT, (sequence,)).fetchall(),
-    )
 
 
 def read_runs(connection: sqlite3.Connection) -> list[RunInfo]:

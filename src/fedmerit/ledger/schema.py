@@ -4,15 +4,49 @@
 were written. All other tables hang on it. ``clients`` gives every client id a number, so that a
 thousand rounds do not store the same text a thousand times.
 
-A migration adds what a new version needs. It must leave the bytes that earlier entries were hashed
-from as they are: an old round has to verify for ever.
+A migration adds what a new version needs; columns of clients and rejected replies come by
+themselves (:mod:`fedmerit.columns`). It must leave the bytes that earlier entries were hashed from
+as they are: an old round has to verify for ever.
 """
 
 import sqlite3
 
+from fedmerit.columns import CLIENT, REJECTION, VERSION, Column
 from fedmerit.errors import LedgerError
 
 APPLICATION_ID = 0x666D7274  # "fmrt", so that another program's database is not taken for a ledger
+
+_BY_COLUMN: dict[str, tuple[Column, ...]] = {"scores": CLIENT, "rejections": REJECTION}
+
+
+def _creation(table: str) -> str:
+    """Return the table as the first version had it."""
+    columns = "".join(f"        {c.sql},\n" for c in _BY_COLUMN[table] if c.since == 1)
+    return (
+        f"CREATE TABLE {table} (\n        sequence INTEGER NOT NULL REFERENCES rounds,\n"
+        f"        position INTEGER NOT NULL,\n{columns}"
+        "        PRIMARY KEY (sequence, position)\n    ) WITHOUT ROWID"
+    )
+
+
+def _additions(version: int) -> tuple[str, ...]:
+    """Return what adds the columns that are there since `version`."""
+    return tuple(
+        f"ALTER TABLE {table} ADD COLUMN {column.sql}"
+        for table, columns in _BY_COLUMN.items()
+        for column in columns
+        if column.since == version > 1
+    )
+
+
+def insertion(table: str, columns: tuple[Column, ...]) -> str:
+    """Return the statement that takes sequence number, position and the newest columns."""
+    names = ["sequence", "position", *(c.name for c in columns if c.used_in(VERSION))]
+    retired = [c for c in columns if not c.used_in(VERSION) and c.required]
+    values = ["?"] * len(names) + [c.blank for c in retired]
+    names += [c.name for c in retired]
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(values)})"
+
 
 _TABLES = (
     """CREATE TABLE entries (
@@ -46,28 +80,7 @@ _TABLES = (
         value REAL,
         PRIMARY KEY (sequence, position)
     ) WITHOUT ROWID""",
-    """CREATE TABLE scores (
-        sequence INTEGER NOT NULL REFERENCES rounds,
-        position INTEGER NOT NULL,
-        client INTEGER NOT NULL REFERENCES clients,
-        score REAL,
-        weight REAL,
-        p_value REAL,
-        epsilon REAL,
-        flagged INTEGER NOT NULL,
-        reason TEXT NOT NULL,
-        reward INTEGER,
-        num_examples INTEGER,
-        behaviour TEXT,
-        PRIMARY KEY (sequence, position)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE rejections (
-        sequence INTEGER NOT NULL REFERENCES rounds,
-        position INTEGER NOT NULL,
-        client INTEGER NOT NULL REFERENCES clients,
-        reason TEXT NOT NULL,
-        PRIMARY KEY (sequence, position)
-    ) WITHOUT ROWID""",
+    *map(_creation, _BY_COLUMN),
 )
 
 _FIRST_TABLES = ("entries", "runs", "rounds", "clients", "metrics", "scores", "rejections")
@@ -89,10 +102,18 @@ def _guards(tables: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+# What a round was hashed as; nothing in rounds of the first two versions, whose content shows it.
+_VERSION_OF_ROUND = "ALTER TABLE rounds ADD COLUMN version INTEGER"
+
+# What a version adds beside columns.
+_STEPS: dict[int, tuple[str, ...]] = {
+    1: _TABLES + _guards(_FIRST_TABLES),
+    2: (_AGREEMENTS, *_guards(("agreements",))),
+    3: (_VERSION_OF_ROUND,),
+}
 # One tuple of statements per version; the version of a file is how many of them it has seen.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    _TABLES + _guards(_FIRST_TABLES),
-    (_AGREEMENTS, *_guards(("agreements",))),
+MIGRATIONS: tuple[tuple[str, ...], ...] = tuple(
+    _STEPS.get(version, ()) + _additions(version) for version in range(1, max(VERSION, *_STEPS) + 1)
 )
 TABLE_NAMES = (*_FIRST_TABLES, "agreements")
 TRIGGERS = _guards(TABLE_NAMES)
@@ -136,7 +157,8 @@ def altered(connection: sqlite3.Connection) -> str | None:
     query = "SELECT type || ' ' || name, sql FROM sqlite_master"
     reference = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        for statements in MIGRATIONS:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for statements in MIGRATIONS[:version]:
             for statement in statements:
                 reference.execute(statement)
         expected = dict(reference.execute(query).fetchall())

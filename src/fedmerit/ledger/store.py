@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from fedmerit.columns import CLIENT, REJECTION, VERSION
 from fedmerit.errors import LedgerBusyError, LedgerError
 from fedmerit.ledger.connection import connect_reader, connect_writer, translated
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
@@ -24,16 +25,19 @@ from fedmerit.ledger.reading import (
     list_rounds,
     read_round,
     read_runs,
-    rows_of,
 )
-from fedmerit.ledger.records import RoundRows, integer, text
+from fedmerit.ledger.records import RoundRows
+from fedmerit.ledger.rows import rows_of
+from fedmerit.ledger.schema import insertion
 from fedmerit.ledger.signing import SigningKey
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
+from fedmerit.ledger.values import integer, text
 from fedmerit.ledger.verification import Verification, verify
 from fedmerit.lock import WriterLock
 from fedmerit.types import RoundRecord
 
-_INSERT_SCORE = f"INSERT INTO scores VALUES ({', '.join('?' * 12)})"
+_INSERT_SCORE = insertion("scores", CLIENT)
+_INSERT_REJECTION = insertion("rejections", REJECTION)
 
 
 class Ledger:
@@ -170,16 +174,13 @@ class Ledger:
             fields = (rows.label, previous, sequence, now, run, number)
             self._link(sequence, "round", now, entry_hash(fields, rows.tables))
             execute, many = self._connection.execute, self._connection.executemany
-            execute("INSERT INTO rounds VALUES (?, ?, ?)", (sequence, run, number))
+            execute("INSERT INTO rounds VALUES (?, ?, ?, ?)", (sequence, run, number, VERSION))
             many("INSERT INTO metrics VALUES (?, ?, ?, ?)", [(sequence, *r) for r in rows.metrics])
-            many(
-                _INSERT_SCORE,
-                [(sequence, row[0], numbers[str(row[1])], *row[2:]) for row in rows.scores],
-            )
-            many(
-                "INSERT INTO rejections VALUES (?, ?, ?, ?)",
-                [(sequence, row[0], numbers[str(row[1])], row[2]) for row in rows.rejections],
-            )
+            for insert, table in (
+                (_INSERT_SCORE, rows.scores),
+                (_INSERT_REJECTION, rows.rejections),
+            ):
+                many(insert, [(sequence, row[0], numbers[str(row[1])], *row[2:]) for row in table])
             many("INSERT INTO agreements VALUES (?, ?)", [(sequence, *r) for r in rows.agreement])
         self._numbers.update(numbers)  # only now: a round that failed leaves no numbers behind
 
@@ -279,7 +280,8 @@ class Ledger:
         ).fetchone()
         if found is None:
             return False
-        if rows_of(self._connection, found[0]) != rows:
+        # As it would be recorded today: an older version may have written it.
+        if RoundRows.of(rows_of(self._connection, found[0]).record(number)) != rows:
             raise LedgerError(
                 f"a round is recorded once: round {number} of run {run} is there already, "
                 "with other content"

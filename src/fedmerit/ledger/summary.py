@@ -3,8 +3,12 @@
 import sqlite3
 from dataclasses import dataclass
 
+from fedmerit.columns import CLIENT
 from fedmerit.ledger.reading import Selection
+from fedmerit.ledger.rows import schema_of
 from fedmerit.validation import check_count
+
+_LABEL_SINCE = next(column.since for column in CLIENT if column.name == "label")
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class ClientSummary:
         Sum of rewards, in the smallest unit.
     flagged, rejected : int
         In how many rounds the client was flagged, and how many replies were rejected.
+    label : str or None
+        How the client called itself last.
     """
 
     client: str
@@ -36,6 +42,7 @@ class ClientSummary:
     total_reward: int
     flagged: int
     rejected: int
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,14 @@ def read_summaries(
         "GROUP BY client",
         values,
     ).fetchall()
+    labels: dict[int, str] = {}
+    if schema_of(connection) >= _LABEL_SINCE:  # of each client that of its newest round
+        newest = connection.execute(
+            f"{picked} SELECT client, label, max(sequence) FROM scores "
+            "JOIN picked USING (sequence) WHERE label IS NOT NULL GROUP BY client",
+            values,
+        )
+        labels = {number: label for number, label, _ in newest}
     names = dict(connection.execute("SELECT number, client FROM clients").fetchall())
     refusals = dict(rejected)
     found = [
@@ -87,6 +102,7 @@ def read_summaries(
             reward,
             flagged,
             refusals.pop(number, 0),
+            labels.get(number),
         )
         for number, count, total, mean, moving, reward, flagged in scored
     ]

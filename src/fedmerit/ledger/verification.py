@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
-from fedmerit.ledger.reading import parse_hash, rows_of
+from fedmerit.ledger.reading import parse_hash
+from fedmerit.ledger.rows import rows_of, stray_value
 from fedmerit.ledger.schema import altered
 from fedmerit.ledger.signing import signature_holds
 
@@ -101,6 +102,9 @@ class _Checker:
         if self.run not in self.keys:
             raise _BadEntryError("its run was not started before it")
         rows = rows_of(self.connection, sequence)
+        stray = stray_value(self.connection, sequence, rows.version)
+        if stray is not None:
+            raise _BadEntryError(f"{stray} must be empty in a round of version {rows.version}")
         fields = (rows.label, self.previous, sequence, recorded_at, *row)
         return entry_hash(fields, rows.tables), self.keys[row[0]]
 

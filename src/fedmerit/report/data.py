@@ -8,8 +8,9 @@ from typing import Any
 
 from fedmerit import __version__
 from fedmerit.agreement_map import clients_in, unpack_agreement
+from fedmerit.flags import Flag
 from fedmerit.report.cliques import clique_order
-from fedmerit.report.ranking import Course, courses_of, kind_of
+from fedmerit.report.ranking import Course, Why, courses_of
 from fedmerit.report.source import RunView
 from fedmerit.types import RoundRecord
 
@@ -24,8 +25,10 @@ def page_data(view: RunView, *, refresh: float | None = None) -> dict[str, Any]:
     courses = courses_of(records)
     ranked = sorted(courses.items(), key=lambda item: _rank_key(*item))
     index = {name: place for place, (name, _) in enumerate(ranked)}
-    reasons = sorted({reason for course in courses.values() for reason in course.reason if reason})
-    kinds = sorted({kind_of(reason) for reason in reasons})
+    found = {why for course in courses.values() for why in course.why if why is not None}
+    reasons = sorted(found, key=lambda why: (why.words, why.accuses))
+    kinds = sorted({(why.kind, why.accuses) for why in reasons}, key=_kind_key)
+    names = [kind for kind, _ in kinds]
     groups = sorted({course.group for course in courses.values()}, key=_group_key)
     return {
         "title": view.title,
@@ -36,11 +39,11 @@ def page_data(view: RunView, *, refresh: float | None = None) -> dict[str, Any]:
         "metrics": _metrics(records),
         "groups": groups,
         "groupsAre": "behaviours" if _known(courses) else "flags",
-        "reasons": [[reason, kinds.index(kind_of(reason))] for reason in reasons],
-        "kinds": kinds,
+        "reasons": [[why.words, names.index(why.kind)] for why in reasons],
+        "kinds": [list(kind) for kind in kinds],
         "clients": [_client(name, course, groups, reasons) for name, course in ranked],
         "rejected": [
-            [place, index[refused.client], refused.reason]
+            [place, index[refused.client], Flag(refused.kind, refused.reason).words]
             for place, record in enumerate(records)
             for refused in record.rejected
         ],
@@ -59,16 +62,24 @@ def _group_key(group: str) -> tuple[bool, str]:
     return (group not in {"honest", "never flagged"}, group)
 
 
+def _kind_key(kind: tuple[str, bool]) -> tuple[bool, str]:
+    """Order kinds: those that accuse come first."""
+    words, accuses = kind
+    return (not accuses, words)
+
+
 def _known(courses: dict[str, Course]) -> bool:
     return any(course.behaviour is not None for course in courses.values())
 
 
 def _client(
-    name: str, course: Course, groups: Sequence[str], reasons: Sequence[str]
+    name: str, course: Course, groups: Sequence[str], reasons: Sequence[Why]
 ) -> dict[str, Any]:
-    number = {reason: place + 1 for place, reason in enumerate(reasons)} | {"": 0}
+    number: dict[Why | None, int] = {why: place + 1 for place, why in enumerate(reasons)}
+    number[None] = 0
     return {
         "name": name,
+        "label": course.label,
         "group": groups.index(course.group),
         "mean": _short(course.mean),
         "half": _short(course.half_width),
@@ -81,7 +92,7 @@ def _client(
         "weight": [_short(value) for value in course.weight],
         "evidence": _or_empty([_evidence(value) for value in course.p_value]),
         "epsilon": _or_empty([_short(value) for value in course.epsilon]),
-        "why": [number[reason] for reason in course.reason] if course.flagged else [],
+        "why": [number[why] for why in course.why] if any(course.why) else [],
         "reward": _or_empty(course.reward),
     }
 

@@ -1,28 +1,47 @@
-"""Clients over a run: where they stand, with intervals, and what they were flagged for."""
+"""Clients over a run: where they stand, with intervals, and what speaks against them."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fedmerit.flags import Flag
 from fedmerit.intervals import mean_half_width
-from fedmerit.types import RoundRecord
+from fedmerit.types import ClientRecord, RoundRecord
 
-# Percentages and names differ from round to round; the kind of reason does not.
-_DETAIL = re.compile(r"\s*\([^()]*\)$|\s+of client .*$", re.DOTALL)
 OFTEN = 0.5
+UNEXPLAINED = "no reason recorded"
 
 
-def kind_of(reason: str) -> str:
-    """Return a reason without its details.
+@dataclass(frozen=True)
+class Why:
+    """What speaks against a client in a round, or why it has no weight or no pay.
 
-    Examples
-    --------
-    >>> kind_of("explained by public information (97%)"), kind_of("near-copy of client 7")
-    ('explained by public information', 'near-copy')
+    Attributes
+    ----------
+    kind : str
+        In words; reasons of one kind differ in details only.
+    words : str
+    accuses : bool
+        Whether the client is taken not to have done its own work.
     """
-    return _DETAIL.sub("", reason) or "flagged"
+
+    kind: str
+    words: str
+    accuses: bool
+
+
+def why_of(client: ClientRecord, refused: Flag | None = None) -> Why | None:
+    """Return the client's flag for people, or that of its rejected reply.
+
+    Without either there is nothing to say, unless the client has no weight or no pay.
+    """
+    flag = client.flag or refused
+    if flag is not None:
+        return Why(flag.kind.words, flag.words, flag.accuses)
+    if client.weight == 0 or client.reward == 0:
+        return Why(UNEXPLAINED, UNEXPLAINED, accuses=False)
+    return None
 
 
 @dataclass
@@ -34,9 +53,10 @@ class Course:
     weight: list[float] = field(default_factory=list)
     p_value: list[float | None] = field(default_factory=list)
     epsilon: list[float | None] = field(default_factory=list)
-    reason: list[str] = field(default_factory=list)
+    why: list[Why | None] = field(default_factory=list)
     reward: list[int | None] = field(default_factory=list)
     behaviour: str | None = None
+    label: str | None = None
     rejected: int = 0
 
     @property
@@ -47,7 +67,7 @@ class Course:
     @property
     def flagged(self) -> int:
         """In how many rounds the client was flagged."""
-        return sum(map(bool, self.reason))
+        return sum(why is not None and why.accuses for why in self.why)
 
     @property
     def mean(self) -> float:
@@ -76,22 +96,26 @@ class Course:
 
     def kinds(self) -> list[tuple[str, int]]:
         """Kinds of reasons with how often they occurred, most frequent first."""
-        return Counter(kind_of(reason) for reason in self.reason if reason).most_common()
+        return Counter(why.kind for why in self.why if why is not None).most_common()
 
 
 def courses_of(records: Sequence[RoundRecord]) -> dict[str, Course]:
     """Turn rounds of clients into clients over rounds, in order of appearance."""
     courses: dict[str, Course] = {}
     for index, record in enumerate(records):
+        refusals = {
+            refused.client: Flag(refused.kind, refused.reason) for refused in record.rejected
+        }
         for client in record.clients:
             course = courses.setdefault(client.client, Course())
-            course.behaviour = client.behaviour if client.behaviour else course.behaviour
+            course.behaviour = client.behaviour or course.behaviour
+            course.label = client.label or course.label
             course.at.append(index)
             course.score.append(client.score)
             course.weight.append(client.weight)
             course.p_value.append(client.p_value)
             course.epsilon.append(client.epsilon)
-            course.reason.append((client.reason or "flagged") if client.flagged else "")
+            course.why.append(why_of(client, refusals.get(client.client)))
             course.reward.append(client.reward)
         for refused in record.rejected:
             courses.setdefault(refused.client, Course()).rejected += 1

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedmerit.columns import client_from
 from fedmerit.errors import DataError, LedgerError
 from fedmerit.ledger import Ledger
-from fedmerit.simulation.results import CLIENT_COLUMNS, ROUND_COLUMNS, ResultFiles
-from fedmerit.types import ClientRecord, Rejection, RoundRecord
-
-_REJECTED = "rejected: "
+from fedmerit.simulation.results import (
+    CLIENT_COLUMNS,
+    METRIC,
+    ROUND_COLUMNS,
+    ResultFiles,
+    client_columns,
+    started_with,
+)
+from fedmerit.types import Rejection, RoundRecord
 
 
 @dataclass(frozen=True)
@@ -85,14 +91,17 @@ def _read_folder(path: Path) -> list[RoundRecord]:
         names = " and ".join(file.name for file in files.paths)
         raise DataError(f"{path} must hold {names} of a run, got a folder without them")
     try:
-        rounds, clients = ([_named(columns, row) for row in rows if len(row) == len(columns)]
-                           for rows, columns in zip(files.read(), (ROUND_COLUMNS, CLIENT_COLUMNS),
-                                                    strict=True))  # fmt: skip
+        headers = files.headers()
+        _check_headers(files, *headers)
+        rounds, clients = (
+            [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
+            for header, rows in zip(headers, files.read(), strict=True)
+        )
         by_round: dict[str, list[dict[str, str]]] = {}
         for row in clients:
             by_round.setdefault(row["round"], []).append(row)
         return [
-            _record(row, by_round.get(row["round"], []))
+            _record(row, by_round.get(row["round"], []), (headers[0][METRIC], "loss"))
             for row in rounds
             if len(by_round.get(row["round"], [])) == int(row["clients"]) + int(row["rejected"])
         ]  # a round that is being written is left for the next look
@@ -100,36 +109,39 @@ def _read_folder(path: Path) -> list[RoundRecord]:
         raise DataError(f"{path} must hold the results of a run: {error}") from error
 
 
-def _named(columns: Sequence[str], row: Sequence[str]) -> dict[str, str]:
-    return dict(zip(columns, row, strict=True))
+def _check_headers(files: ResultFiles, by_round: Sequence[str], by_client: Sequence[str]) -> None:
+    any_metric = (*by_round[:METRIC], ROUND_COLUMNS[METRIC], *by_round[METRIC + 1 :])
+    for path, fits, columns, found in (
+        (files.paths[0], any_metric == ROUND_COLUMNS, ROUND_COLUMNS, by_round),
+        (files.paths[1], started_with(by_client) is not None, CLIENT_COLUMNS, by_client),
+    ):
+        if not fits:
+            raise DataError(
+                f"{path} must have the columns {', '.join(columns)}, got {', '.join(found)}"
+            )
 
 
-def _record(row: Mapping[str, str], clients: Sequence[Mapping[str, str]]) -> RoundRecord:
-    used = [client for client in clients if client["weight"]]
+def _record(
+    row: Mapping[str, str], rows: Sequence[Mapping[str, str]], metrics: Sequence[str]
+) -> RoundRecord:
+    clients = [client_from(_parsed(client)) for client in rows]
     return RoundRecord(
         round=int(row["round"]),
-        clients=tuple(
-            ClientRecord(
-                client=client["client"],
-                score=_number(client["score"], math.nan),
-                weight=float(client["weight"]),
-                p_value=_number(client["p_value"], None),
-                epsilon=_number(client["epsilon"], None),
-                flagged=client["flagged"] == "1",
-                reason=client["reason"],
-                num_examples=int(client["num_examples"]),
-                behaviour=client["behaviour"] or None,
-            )
-            for client in used
-        ),
+        clients=tuple(client for client in clients if not math.isnan(client.weight)),
         rejected=tuple(
-            Rejection(client["client"], client["reason"].removeprefix(_REJECTED))
+            Rejection(client.client, client.flag.detail, client.flag.kind)
+            if client.flag is not None
+            else Rejection(client.client, "")
             for client in clients
-            if not client["weight"]
+            if math.isnan(client.weight)
         ),
-        metrics={name: float(row[name]) for name in ("accuracy", "loss") if row[name]},
+        metrics={name: float(row[name]) for name in metrics if row[name]},
     )
 
 
-def _number(text: str, missing: Any) -> Any:
-    return float(text) if text else missing
+def _parsed(row: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        column.name: column.sort.parse(row[column.name]) if row[column.name] else None
+        for column in client_columns()
+        if column.name in row
+    }

@@ -32,7 +32,6 @@ from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample, take
 from fedmerit.sampling.strata import DEFAULT_STRATA, choose_strata, lay_out
 from fedmerit.types import (
     Contributions,
-    Evidence,
     FloatArray,
     Needs,
     RoundInputs,
@@ -133,9 +132,10 @@ class ConditionalPCA:
         pairs = score_groups(signals, order, halves, ordered)
         reached, p_values = agreeing_z(pairs.clients, ordered, pairs.z)
         replays = explained >= 1 - LIMITS.nothing_left
-        members = cohort_of(ordered, pairs.z, replays, one_sided=self.mixed).members
+        looked_at = signals.values.shape[1]
+        members = cohort_of(ordered, pairs.z, replays, looked_at, one_sided=self.mixed).members
         known = explained_reports(explained, members, self.explained, self.fdr)
-        cohort = cohort_of(ordered, pairs.z, known, one_sided=self.mixed)
+        cohort = cohort_of(ordered, pairs.z, known, looked_at, one_sided=self.mixed)
         accepted = discoveries(p_values, self.fdr) & ~known
         if self.mixed:
             accepted |= cohort.members
@@ -148,7 +148,7 @@ class ConditionalPCA:
             p_values=p_values,
             epsilon=pairs.mean(pairs.certificate),
             pairs=pairs.matrices(),
-            evidence=Evidence(cohort.evidence, explained, np.ones(pairs.clients, dtype=np.int64)),
+            evidence=cohort.evidence(explained, np.ones(pairs.clients, dtype=np.int64)),
         )
 
 

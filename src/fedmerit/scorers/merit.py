@@ -29,7 +29,7 @@ from fedmerit.flags import Flag, Kind
 from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample
 from fedmerit.sampling.strata import lay_out
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.types import Contributions, Evidence, Needs, Pairs, RoundInputs, Signals
+from fedmerit.types import Contributions, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
 # Amounts are compared between all pairs; of more clients than this, inside random panels.
@@ -99,7 +99,7 @@ class Merit:
         if inputs.named is not None and self.naming > 0:
             named = inputs.named
         explained = np.array([f is not None and f.kind is Kind.EXPLAINED for f in gate.flags])
-        cohort = find_cohort(z, explained | named)
+        cohort = find_cohort(z, explained | named, inputs.parameters)
         outside = np.array([flag is not None for flag in cohort.flags])
         work = work_of(cosine, sizes, copies, inputs.parameters)
         work = _at_most_typical(work, z, cohort.members)
@@ -131,7 +131,7 @@ class Merit:
             p_values=gate.p_values,
             work=work,
             pairs=Pairs(off_diagonal(cosine), z=z),
-            evidence=Evidence(cohort.evidence, shares, copies.group_size),
+            evidence=cohort.evidence(shares, copies.group_size),
         )
 
 

@@ -90,6 +90,14 @@ class Layout:
             raise UpdatesError("the global model must be finite, got NaN or infinity in it")
         return vector
 
+    def holds(self, vector: FloatArray) -> bool:
+        """Whether `vector` stays finite as the arrays that it is cut into."""
+        with np.errstate(over="ignore"):
+            return all(
+                bool(np.isfinite(vector[place].astype(self.dtypes[name], copy=False)).all())
+                for name, place in self._places.items()
+            )
+
     def cut(self, vector: FloatArray) -> dict[str, Array]:
         """Return `vector` as the trained arrays, which may be views of it."""
         arrays = {}

@@ -1,6 +1,7 @@
 """`Server`: the state of a federation, and one verb that settles a round."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -30,7 +31,7 @@ from fedmerit.server.judging import (
     scoring_stream,
     skip_round,
 )
-from fedmerit.server.layout import Array, Layout, as_array
+from fedmerit.server.layout import Array, Layout, as_array, cut_text
 from fedmerit.server.plain import from_plain, to_plain
 from fedmerit.server.replies import Replies, check_size, clean
 from fedmerit.server.rules import RoundRules
@@ -172,9 +173,7 @@ class Server:
         self._vector = not isinstance(model, Mapping)
         arrays = self._arrays(model)
         self.layout = Layout(arrays.items())
-        self._fixed = {
-            name: arrays[name] for name in self.layout.shapes if name in self.layout.fixed
-        }
+        self._fixed = self._own_copies(arrays)
         first = freeze(self.layout.flatten(arrays.items()))
         self.state = ServerState(0, RoundHistory(older, remembered).published(first))
         self._ledger: Ledger | None = None
@@ -201,6 +200,18 @@ class Server:
         return self._pending
 
     @property
+    def sizes_count(self) -> bool:
+        """Whether the weights of the round under way follow claimed data sizes."""
+        return self._judged is None or self._judged.sizes_count
+
+    def shortened(self) -> dict[str, float]:
+        """Return the clients of the round under way whose update is too long, and what is kept."""
+        if self._judged is None:
+            return {}
+        pairs = zip(self._judged.replies.clients, self._judged.keep, strict=True)
+        return {client: float(share) for client, share in pairs if share < 1}
+
+    @property
     def round(self) -> int:
         """How many rounds have been judged."""
         return self.state.round
@@ -214,7 +225,7 @@ class Server:
         arrays = self._arrays(model)
         if {name: array.shape for name, array in arrays.items()} != self.layout.shapes:
             raise UpdatesError("the model must have the arrays of the one before, got others")
-        self._fixed = {name: arrays[name] for name in self._fixed}
+        self._fixed = self._own_copies(arrays)
         self._publish(freeze(self.layout.flatten(arrays.items())))
 
     def _publish(self, vector: FloatArray) -> None:
@@ -229,7 +240,14 @@ class Server:
             if array.ndim != 1:
                 raise UpdatesError(f"a model must be a vector or a mapping, got {array.shape}")
             return {_VECTOR: array}
-        return {str(name): as_array(str(name), value) for name, value in model.items()}
+        arrays = {str(name): as_array(str(name), value) for name, value in model.items()}
+        _check_different("arrays", model)
+        return arrays
+
+    def _own_copies(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the arrays that are not combined; a caller may go on to change its own."""
+        names = [name for name in self.layout.shapes if name in self.layout.fixed]
+        return {name: freeze(arrays[name].copy()) for name in names}
 
     # --- a round
 
@@ -284,7 +302,8 @@ class Server:
     ) -> Result:
         """Score, flag, weigh and pay; for engines that combine by themselves. See `settle`."""
         if (models is None) == (updates is None):
-            raise SettingError("give models or updates, got " + ("both" if models else "neither"))
+            got = "neither" if models is None else "both"
+            raise SettingError(f"give models or updates, got {got}")
         replies, rejected = self._read(models, updates, sizes or {}, labels or {})
         return self.judge_replies(replies, rejected)
 
@@ -316,16 +335,19 @@ class Server:
     def combine(self) -> Any:
         """Combine the judged replies by the rules; return the new model, which is public now.
 
-        The model stays as it was where the round was skipped, or would not be finite.
+        The model stays as it was where the round was skipped, where everybody was excluded, and
+        where it would not be finite.
         """
         if self._judged is None:
             raise SettingError("a round must be judged before it is combined, got none")
         judged, self._judged = self._judged, None
-        change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
+        change = None
+        if judged.weights.any():
+            change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
         if change is not None:
             vector = (self.state.model + change).astype(self.layout.dtype, copy=False)
-            self.layout.cut(vector)  # must stay finite as what the arrays are
-            self._publish(freeze(vector))
+            if self.layout.holds(vector):
+                self._publish(freeze(vector))
         return self.model
 
     def note(self, metrics: Mapping[str, float]) -> None:
@@ -365,8 +387,7 @@ class Server:
                 raise UpdatesError(f"sizes must be of clients that replied, got {name!r}")
         start = self.state.model if models is not None else None
         clients = sorted(map(str, sent))
-        if len(set(clients)) != len(clients):
-            raise UpdatesError("clients must have different names as text, got two alike")
+        _check_different("clients", sent)
         by_text = {str(name): name for name in sent}
         rows = np.empty((len(clients), self.layout.parameters), dtype=self.layout.dtype)
         used: list[str] = []
@@ -390,16 +411,18 @@ class Server:
             reply = {_VECTOR: reply}
         if not isinstance(reply, Mapping):
             raise UpdatesError(f"a reply must be arrays by name, got {type(reply).__name__}")
+        _check_different("arrays", reply)
+        arrays = {str(name): value for name, value in reply.items()}
 
         def read(name: str, shape: tuple[int, ...]) -> Array:
-            values = as_array(name or "the vector", reply[name])
+            values = as_array(name or "the vector", arrays[name])
             if values.shape != shape:
                 raise UpdatesError(
                     f"{name or 'the vector'} must have shape {shape}, got {values.shape}"
                 )
             return values.reshape(-1)
 
-        self.layout.read_update(set(reply), read, start, into)
+        self.layout.read_update(arrays.keys(), read, start, into)
 
     def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
         """Stop where every reply fails for one reason: no client can help that."""
@@ -492,8 +515,6 @@ class Server:
         try:
             known = from_plain(meta["rules"]) if rules is None else rules
             parts = {name: np.zeros(shape, kind) for name, shape, kind in meta["arrays"]}
-            for number, name in enumerate(meta["fixed"]):
-                parts[name] = arrays[f"fixed-{number}"]
             server = cls(
                 parts[_VECTOR] if meta["vector"] else parts,
                 rules=known,
@@ -506,6 +527,10 @@ class Server:
             )
             server.state = state_from(arrays, meta)
             server._run = meta["run"]
+            # An engine may have made them another type since, which changes no layout.
+            server._fixed = {
+                name: freeze(arrays[f"fixed-{number}"]) for number, name in enumerate(meta["fixed"])
+            }
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} cannot be read as a state: {error}") from None
         where = meta["ledger"] if ledger is None else ledger
@@ -523,9 +548,7 @@ class Server:
             self._keep = RunRecorder(
                 self._ledger, plain, __version__, fingerprint=self._run, resume=resume
             )
-            newest = self.state.record
-            if newest is not None:
-                self._keep.catch_up(newest)
+            self._keep.catch_up(self.state.record or RoundRecord(0, ()))
         except BaseException:
             self._ledger.close()
             raise
@@ -543,6 +566,15 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_different(what: str, names: Iterable[object]) -> None:
+    counts = Counter(map(str, names))
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise UpdatesError(
+            f"{what} must have different names as text, got {cut_text(twice)!r} twice"
+        )
 
 
 def _as_text(value: object) -> int | float | str | None:

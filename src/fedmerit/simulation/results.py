@@ -1,6 +1,7 @@
 """Results as CSV: one row per round, one per client and round.
 
-The bytes depend on the configuration and the seed only: times stay out, floats are written in full.
+The columns of a client are those of :mod:`fedmerit.columns`, without pay. The bytes depend on the
+configuration and the seed only: times stay out, floats are written in full.
 """
 
 import csv
@@ -11,23 +12,45 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedmerit.columns import CLIENT, FLAG, REAL, VERSION, Column
 from fedmerit.errors import CheckpointError
+from fedmerit.flags import Flag
 from fedmerit.types import ClientRecord, RoundRecord
 
 # The second column is the task's metric, by its own name: accuracy, auc.
 ROUND_COLUMNS = ("round", "accuracy", "loss", "clients", "rejected", "flagged")
 METRIC = ROUND_COLUMNS.index("accuracy")
-CLIENT_COLUMNS = (
-    *("round", "client", "behaviour", "num_examples", "score", "weight"),
-    *("p_value", "epsilon", "flagged", "reason"),
-)
+_FIRST = ("client", "behaviour", "num_examples")
+_LEFT_OUT = ("reward",)  # a simulation may be paid for or not, and is the same
+
+
+def client_columns(version: int = VERSION) -> tuple[Column, ...]:
+    """Return what clients.csv tells of a client, as of a version of :mod:`fedmerit.columns`."""
+    told = {c.name: c for c in CLIENT if c.since <= version and c.name not in _LEFT_OUT}
+    return (*(told.pop(name) for name in _FIRST), *told.values())
+
+
+def started_with(header: Sequence[str]) -> tuple[Column, ...] | None:
+    """Return the columns behind the header of a clients.csv; None if no version wrote such."""
+    for version in range(VERSION, 0, -1):
+        columns = client_columns(version)
+        if tuple(header) == ("round", *(column.name for column in columns)):
+            return columns
+    return None
+
+
+CLIENT_COLUMNS = ("round", *(column.name for column in client_columns()))
 
 
 class ResultFiles:
-    """rounds.csv and clients.csv in a folder, appended to round by round."""
+    """rounds.csv and clients.csv in a folder, appended to round by round.
+
+    Files that an earlier version started are continued with the columns they have.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.paths = (folder / "rounds.csv", folder / "clients.csv")
+        self._columns: tuple[Column, ...] | None = None
 
     def create(self, metric: str = "accuracy") -> None:
         """Start both files with their headers."""
@@ -37,8 +60,15 @@ class ResultFiles:
 
     def append(self, record: RoundRecord) -> tuple[int, ...]:
         """Append a round and return the sizes of the files, which are on disk by then."""
+        if self._columns is None:
+            self._columns = started_with(self.headers()[1])
+        if self._columns is None:
+            raise CheckpointError(
+                f"{self.paths[1]} must have the columns {', '.join(CLIENT_COLUMNS)} to be continued"
+            )
         sizes = []
-        for path, rows in zip(self.paths, ([round_row(record)], client_rows(record)), strict=True):
+        clients = client_rows(record, self._columns)
+        for path, rows in zip(self.paths, ([round_row(record)], clients), strict=True):
             with path.open("a", encoding="utf-8", newline="") as file:
                 file.write(_csv(rows))
                 file.flush()
@@ -56,6 +86,14 @@ class ResultFiles:
                 )
             os.truncate(path, size)
 
+    def headers(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the columns of rounds.csv and of clients.csv."""
+        found = []
+        for path in self.paths:
+            with path.open(encoding="utf-8", errors="replace", newline="") as file:
+                found.append(tuple(next(csv.reader(file), ())))
+        return found[0], found[1]
+
     def read(self) -> tuple[list[list[str]], list[list[str]]]:
         """Return the rows of rounds.csv and of clients.csv, without their headers."""
         rows = []
@@ -72,24 +110,21 @@ def round_row(record: RoundRecord) -> list[str]:
     metric = next(iter(record.metrics))
     numbers = (record.metrics[metric], record.metrics["loss"])
     counts = (len(used), len(record.rejected), flagged)
-    return [str(record.round), *map(_text, numbers), *map(str, counts)]
+    return [str(record.round), *map(_number, numbers), *map(str, counts)]
 
 
-def client_rows(record: RoundRecord) -> list[list[str]]:
+def client_rows(
+    record: RoundRecord, columns: tuple[Column, ...] = client_columns()
+) -> list[list[str]]:
     """Return the clients of a round as rows of clients.csv; rejected ones have no weight."""
-    used = [
-        [
-            *(str(record.round), c.client, c.behaviour or "", str(c.num_examples)),
-            *(_text(c.score), _text(c.weight), _text(c.p_value), _text(c.epsilon)),
-            *(str(int(c.flagged)), c.reason),
-        ]
-        for c in _used(record)
-    ]
     rejected = [
-        [str(record.round), r.client, "", "", "", "", "", "", "0", f"rejected: {r.reason}"]
+        ClientRecord(r.client, math.nan, math.nan, flag=Flag(r.kind, r.reason))
         for r in record.rejected
     ]
-    return used + rejected
+    return [
+        [str(record.round), *(_cell(column, client) for column in columns)]
+        for client in _used(record) + rejected
+    ]
 
 
 def _used(record: RoundRecord) -> list[ClientRecord]:
@@ -144,7 +179,16 @@ def summarise(rows: Iterable[Sequence[str]], *, by: str) -> list[Share]:
     return sorted(shares, key=lambda share: (-share.share, share.name))
 
 
-def _text(value: float | None) -> str:
+def _cell(column: Column, client: ClientRecord) -> str:
+    value = column.value(client)
+    if column.sort is REAL:
+        return _number(value)
+    if column.sort is FLAG:
+        return str(int(value))
+    return "" if value is None else str(value)
+
+
+def _number(value: float | None) -> str:
     return "" if value is None or math.isnan(value) else repr(float(value))
 
 

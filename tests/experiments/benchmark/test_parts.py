@@ -6,18 +6,19 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from fedmerit.evidence.cohort import find_cohort
 from fedmerit.experiments.benchmark.attacks import judge
 from fedmerit.experiments.benchmark.free_riders import FULL, QUICK, configure, detect
 from fedmerit.experiments.benchmark.game import PerceptronGame
 from fedmerit.experiments.benchmark.holdings import FEW, SETUPS, unit
 from fedmerit.experiments.benchmark.null import decisions, null_reports
 from fedmerit.experiments.benchmark.panel import Panel
+from fedmerit.flags import Flag, Kind
 from fedmerit.scorers import SCORERS, Merit
-from fedmerit.evidence.cohort import find_cohort
 from fedmerit.simulation import datasets
 from fedmerit.simulation.models import build_model
 from fedmerit.simulation.network import Network
-from fedmerit.types import Contributions, RoundInputs
+from fedmerit.types import Contributions, Pairs, RoundInputs
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +89,15 @@ def test_the_join_rule_is_the_cohorts(step):
     z = np.zeros((5, 5))
     np.fill_diagonal(z, np.nan)
     z[0, 1] = z[1, 0] = NormalDist().inv_cdf(1 - 0.01 / 10) + step
-    nobody = Contributions.of("conditional", np.zeros(5), z=z)
+    nobody = Contributions.of("conditional", np.zeros(5), pairs=Pairs(z, z=z))
     joined = decisions(nobody, nobody, 0.01)["any join, all null"]
     assert joined.tolist() == [step > 0] == [bool(find_cohort(z).members.any())]
 
 
 def test_judgement_counts_from_the_third_round():
     early = Contributions.of("merit", np.array([0.0, 0.0, 9.0]))
-    late = Contributions.of("merit", np.array([1.0, 3.0, 0.5]), z=np.zeros((3, 3)))
+    pairs = Pairs(np.zeros((3, 3)), z=np.zeros((3, 3)))
+    late = Contributions.of("merit", np.array([1.0, 3.0, 0.5]), pairs=pairs)
     told = judge([early, early, late, late], [False, False, True], flags=False)
     assert told.auc == 1
     assert told.reward == pytest.approx(0.25)
@@ -129,8 +131,8 @@ def test_flagged_once_stays_flagged():
     z = np.full((4, 4), 30.0)
     z[3, :] = z[:, 3] = 0.0
     np.fill_diagonal(z, np.nan)
-    clean = Contributions.of("merit", np.ones(4), z=z)
-    odd = replace(clean, flagged=np.array([False, True, False, False]))
+    clean = Contributions.of("merit", np.ones(4), pairs=Pairs(z, z=z))
+    odd = replace(clean, flags=(None, Flag(Kind.REVERSED), None, None))
     found = detect([odd, *[clean] * 8])
     assert found["round"] == {1}
     assert found["watch"] == {3}

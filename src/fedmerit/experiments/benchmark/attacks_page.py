@@ -103,7 +103,7 @@ def draw(rows: Rows, figure: Any) -> None:
         good = table.title.startswith("ROC")
         low, high, colours = (0, 1, "RdYlGn") if good else (0, 1.5, "RdYlGn_r")
         values = np.array([row[1:] for row in table.rows], dtype=float)
-        axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
+        axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="none")
         for (y, x), value in np.ndenumerate(values):
             if value == value:
                 axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=6)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fedmerit.errors import DataError, MissingExtraError
+from fedmerit.experiments.picture import save
 from fedmerit.files import whole_file
 from fedmerit.simulation.datasets import Dataset
 
@@ -82,14 +83,13 @@ class Benchmark(Results[RowT]):
 
 
 def write(benchmark: Results[RowT], rows: Sequence[RowT], folder: Path, command: str) -> list[Path]:
-    """Write the rows as CSV, the page as Markdown and the picture as PNG."""
+    """Write the rows as CSV, the page as Markdown and the picture as SVG."""
     folder.mkdir(parents=True, exist_ok=True)
-    table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "png"))
+    table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "svg"))
     write_rows(table, rows)
     figure = _figure()
     benchmark.draw(rows, figure)
-    with whole_file(picture) as partial:
-        figure.savefig(partial, dpi=150)
+    save(figure, picture)
     title = f"# Benchmark: {benchmark.name}"
     told = f"Written by `{command}`; every row is in [{table.name}]({table.name})."
     body = f"{title}\n\n{told}\n\n![{benchmark.name}]({picture.name})\n\n{benchmark.page(rows)}\n"

@@ -3,10 +3,10 @@
 const LONGEST = 28;
 const narrow = () => innerWidth < 640;
 
-function label(text) {
+function label(text, longest = LONGEST) {
   const visible = text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}]/gu, "\uFFFD");
   const points = [...visible];
-  const short = points.length > LONGEST ? points.slice(0, LONGEST - 1).join("") + "…" : visible;
+  const short = points.length > longest ? points.slice(0, longest - 1).join("") + "…" : visible;
   return short.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;") || "(empty)";
 }
 

@@ -1,5 +1,8 @@
 // One function per chart.
-const named = (client) => label(client.name);
+const LONGEST_REASON = 90;
+const named = (client) => label(client.name) + (client.label ? ` · ${label(client.label)}` : "");
+const ticked = (client) => label(title(client)); // an axis has less room
+const because = (text) => (text ? `<br>${label(text, LONGEST_REASON)}` : "");
 const rounds = (extra) => axis("round", { zeroline: false, tickformat: "d", ...(run.rounds.length < 8 ? { tickvals: run.rounds } : {}), ...extra });
 
 async function drawMetrics() {
@@ -19,18 +22,18 @@ async function drawMetrics() {
 }
 
 async function drawCourses() {
-  const [, title, values] = measures.find(([key]) => key === state.measure);
+  const [, shown, values] = measures.find(([key]) => key === state.measure);
   const grey = { x: [], y: [], text: [], customdata: [] };
   clients.forEach((client, index) => {
     if (state.selected.includes(index)) return;
-    const line = values(client), name = named(client);
+    const line = values(client), name = `<b>${named(client)}</b>`;
     client.at.forEach((place, step) => {
-      grey.x.push(run.rounds[place]); grey.y.push(line[step] ?? null); grey.text.push(name); grey.customdata.push(index);
+      grey.x.push(run.rounds[place]); grey.y.push(line[step] ?? null); grey.text.push(name + because(reasonAt(client, step))); grey.customdata.push(index);
     });
     grey.x.push(null); grey.y.push(null); grey.text.push(""); grey.customdata.push(-1);
   });
   const single = run.rounds.length < 2;
-  const hovertemplate = "<b>%{text}</b><br>round %{x}: %{y:.4~f}<extra></extra>";
+  const hovertemplate = "%{text}<br>round %{x}: %{y:.4~f}<extra></extra>";
   const traces = [{
     ...grey, mode: single ? "markers" : "lines", name: "other clients", hovertemplate, connectgaps: false,
     line: { color: colour("faint"), width: 1 }, opacity: clients.length > 60 ? 0.45 : 0.8,
@@ -38,15 +41,15 @@ async function drawCourses() {
   state.selected.forEach((index, order) => {
     const client = clients[index];
     traces.push({
-      x: roundsOf(client), y: values(client), text: client.at.map(() => named(client)), customdata: client.at.map(() => index),
+      x: roundsOf(client), y: values(client), text: client.at.map((_, step) => `<b>${named(client)}</b>${because(reasonAt(client, step))}`), customdata: client.at.map(() => index),
       name: named(client), mode: client.at.length > 40 ? "lines" : "lines+markers", hovertemplate,
       line: { color: series(order), width: 2.5, dash: dashes[Math.floor(order / 8) % 4] },
       marker: { symbol: symbols[order % 8], size: 6 },
     });
   });
   const element = await draw("course-chart",
-    `${title} over ${run.rounds.length} rounds for ${clients.length} clients, ${state.selected.length} selected. The table below holds the means.`,
-    traces, { xaxis: rounds(), yaxis: axis(title), showlegend: !narrow() && state.selected.length > 0 });
+    `${shown} over ${run.rounds.length} rounds for ${clients.length} clients, ${state.selected.length} selected. The table below holds the means.`,
+    traces, { xaxis: rounds(), yaxis: axis(shown), showlegend: !narrow() && state.selected.length > 0 });
   onClick(element);
 }
 
@@ -63,7 +66,7 @@ async function drawRanking() {
   }).filter((trace) => trace.x.length);
   const few = scored.length <= (narrow() ? 12 : 40);
   const element = await draw("rank-chart", `Mean scores of ${scored.length} clients with intervals; the table below holds the numbers.`, traces, {
-    xaxis: axis(few ? "" : "rank", few ? { tickvals: scored.map((_, place) => place + 1), ticktext: scored.map((index) => named(clients[index])), tickangle: scored.length > 12 ? -45 : 0, showgrid: false } : { showgrid: false }),
+    xaxis: axis(few ? "" : "rank", few ? { tickvals: scored.map((_, place) => place + 1), ticktext: scored.map((index) => ticked(clients[index])), tickangle: scored.length > 12 ? -45 : 0, showgrid: false } : { showgrid: false }),
     yaxis: axis("mean score"), showlegend: true,
   });
   onClick(element);
@@ -96,7 +99,7 @@ async function drawMap() {
   const ticks = [-1, -0.5, 0, 0.5, 1].map((share) => share * bound);
   const names = ordered.map(named), places = names.map((_, place) => place);
   const few = names.length <= (narrow() ? 14 : 44);
-  const labels = few ? { tickvals: places, ticktext: names } : { showticklabels: false, ticks: "" };
+  const labels = few ? { tickvals: places, ticktext: ordered.map(ticked) } : { showticklabels: false, ticks: "" };
   await draw("map-chart", `Agreement of ${names.length} clients in round ${run.rounds[map.at]}, those who agree side by side.`, [{
     type: "heatmap", z, x: places, y: places, zmin: -bound, zmax: bound, xgap: few ? 1 : 0, ygap: few ? 1 : 0, hoverongaps: false,
     text: z.map((row, i) => row.map((value, j) => `${names[i]} and ${names[j]}<br>agreement ${value === null ? "" : square(value).toFixed(4)}`)),
@@ -143,8 +146,8 @@ async function drawGroups() {
 
 const MOST_ROWS = 50;
 async function drawFlags() {
-  if (!byFlags.length) { nothing("flag-chart", "Nobody was flagged."); return; }
-  const rows = byFlags.slice(0, narrow() ? 25 : MOST_ROWS), names = rows.map((index) => named(clients[index]));
+  if (!byReasons.length) { nothing("flag-chart", "Nobody was flagged."); return; }
+  const rows = byReasons.slice(0, narrow() ? 25 : MOST_ROWS), names = rows.map((index) => named(clients[index]));
   const blank = () => rows.map(() => run.rounds.map(() => null));
   const z = blank(), text = blank(), steps = run.kinds.length;
   rows.forEach((index, row) => {
@@ -152,20 +155,20 @@ async function drawFlags() {
     client.at.forEach((place, step) => {
       const reason = client.why[step] ? run.reasons[client.why[step] - 1] : null;
       z[row][place] = reason ? reason[1] + 1 : 0;
-      text[row][place] = `<b>${names[row]}</b>, round ${run.rounds[place]}<br>${reason ? label(reason[0]) : "not flagged"}`;
+      text[row][place] = `<b>${names[row]}</b>, round ${run.rounds[place]}${because(reason ? reason[0] : "not flagged")}`;
     });
   });
   const shades = [colour("line"), ...run.kinds.map((_, kind) => series(kind + 1))];
   const scale = shades.flatMap((shade, step) => [[step / (steps + 1), shade], [(step + 1) / (steps + 1), shade]]);
   const element = document.getElementById("flag-chart");
   element.style.height = `${Math.max(190, 110 + 17 * rows.length)}px`;
-  const keys = run.kinds.map((kind, index) => ({ x: [null], y: [null], name: label(kind), mode: "markers", marker: { symbol: "square", size: 10, color: series(index + 1) } }));
-  await draw("flag-chart", `${byFlags.length} clients were flagged at least once; the table below says how often and why.`, [{
+  const keys = run.kinds.map(([kind], index) => ({ x: [null], y: [null], name: label(kind), mode: "markers", marker: { symbol: "square", size: 10, color: series(index + 1) } }));
+  await draw("flag-chart", `${byFlags.length} clients were flagged at least once, ${byReasons.length - byFlags.length} others had no weight or no pay; the table below says how often and why.`, [{
     type: "heatmap", z, text, x: run.rounds, y: rows.map((_, row) => row), zmin: -0.5, zmax: steps + 0.5, showscale: false, colorscale: scale,
     xgap: run.rounds.length > 80 ? 0 : 1, ygap: 2, hoverongaps: false, hovertemplate: "%{text}<extra></extra>",
   }, ...keys], {
     xaxis: rounds({ showgrid: false }),
-    yaxis: axis("", { tickvals: rows.map((_, row) => row), ticktext: names, autorange: "reversed", showgrid: false, zeroline: false }), showlegend: true,
+    yaxis: axis("", { tickvals: rows.map((_, row) => row), ticktext: rows.map((index) => ticked(clients[index])), autorange: "reversed", showgrid: false, zeroline: false }), showlegend: true,
   });
 }
 
@@ -199,12 +202,12 @@ async function drawPayments() {
   const few = paid.length <= (narrow() ? 12 : 40);
   const traces = run.groups.map((group, number) => {
     const here = paid.filter((index) => clients[index].group === number);
-    return { type: "bar", name: label(group), x: here.map((index) => paid.indexOf(index) + 1), y: here.map((index) => clients[index].paid), text: here.map((index) => named(clients[index])),
-      textposition: "none", customdata: here, marker: { color: series(number) }, hovertemplate: "<b>%{text}</b><br>%{y:,}<extra></extra>" };
+    return { type: "bar", name: label(group), x: here.map((index) => paid.indexOf(index) + 1), y: here.map((index) => clients[index].paid), text: here.map((index) => `<b>${named(clients[index])}</b>${clients[index].paid ? "" : because(clients[index].kinds.map(([kind]) => kind).join(", "))}`),
+      textposition: "none", customdata: here, marker: { color: series(number) }, hovertemplate: "%{text}<br>%{y:,}<extra></extra>" };
   }).filter((trace) => trace.x.length);
   const total = sum(paid.map((index) => clients[index].paid));
   const element = await draw("pay-chart", `${amount(total)} paid to ${paid.filter((index) => clients[index].paid).length} clients; the ranking table holds the amounts.`, traces, {
-    xaxis: axis(few ? "" : "clients, by what they are owed", few ? { tickvals: paid.map((_, place) => place + 1), ticktext: paid.map((index) => named(clients[index])), tickangle: paid.length > 12 ? -45 : 0, showgrid: false } : { showgrid: false }),
+    xaxis: axis(few ? "" : "clients, by what they are owed", few ? { tickvals: paid.map((_, place) => place + 1), ticktext: paid.map((index) => ticked(clients[index])), tickangle: paid.length > 12 ? -45 : 0, showgrid: false } : { showgrid: false }),
     yaxis: axis("paid over the run", { tickformat: "~s" }), bargap: 0.25, showlegend: true,
   });
   onClick(element);

@@ -21,7 +21,7 @@ const toggle = (index) =>
 const MOST_MATCHES = 12;
 function fillChips() {
   const chip = (index, verb) => {
-    const item = element("li"), button = element("button", clients[index].name || "(empty)", { type: "button", "aria-label": `${verb} ${clients[index].name}`, title: clients[index].name });
+    const item = element("li"), name = title(clients[index]), button = element("button", name || "(empty)", { type: "button", "aria-label": `${verb} ${name}`, title: name });
     button.addEventListener("click", () => { toggle(index); get("search").focus(); });
     item.append(button);
     return item;
@@ -32,7 +32,7 @@ function fillChips() {
     return item;
   }));
   const words = state.search.toLowerCase();
-  const hits = words ? clients.map((_, index) => index).filter((index) => clients[index].name.toLowerCase().includes(words)) : [];
+  const hits = words ? clients.map((_, index) => index).filter((index) => found(clients[index], words)) : [];
   get("matches").replaceChildren(...hits.slice(0, MOST_MATCHES).filter((index) => !state.selected.includes(index)).map((index) => chip(index, "select")));
   get("found").textContent = words ? `${hits.length} of ${clients.length} clients found${hits.length > MOST_MATCHES ? `, the first ${MOST_MATCHES} shown` : ""}` : `${clients.length} clients, ${state.selected.length} selected`;
 }
@@ -47,7 +47,7 @@ function fillTop() {
     item.append(link);
     get("nav").append(item);
   }
-  const accuracy = run.metrics.find(([name]) => name === "accuracy"), often = clients.filter((client) => standing(client) === 2).length;
+  const metric = run.metrics.find(([name, values]) => name !== "loss" && values.some((value) => value !== null)), often = clients.filter((client) => standing(client) === 2).length;
   const paid = clients.filter((client) => client.paid !== null), total = sum(paid.map((client) => client.paid));
   const tile = (name, value, note) => {
     const box = element("div");
@@ -61,7 +61,7 @@ function fillTop() {
     tile("flagged at least once", String(byFlags.length), often ? `${often} of them mostly` : ""),
     tile("paid", paid.length ? amount(total) : "–", paid.length ? `to ${paid.filter((client) => client.paid).length} clients` : "no payments recorded"),
     tile("rejected replies", String(run.rejected.length)),
-    ...(accuracy ? [tile("accuracy", digits(accuracy[1].at(-1), 3), `best ${digits(Math.max(...accuracy[1].map((value) => value ?? 0)), 3)}`)] : []),
+    ...(metric ? [tile(metric[0], digits(metric[1].at(-1), 3), `highest ${digits(Math.max(...metric[1].filter((value) => value !== null)), 3)}`)] : []),
   );
   const chain = run.chain, facts = [];
   if (chain) {

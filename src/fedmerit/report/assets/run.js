@@ -32,6 +32,15 @@ const standings = ["never flagged", "flagged in some rounds", "flagged in half o
 const byFlags = clients.map((_, index) => index).filter((index) => clients[index].flagged)
   .sort((a, b) => clients[b].flagged - clients[a].flagged || a - b);
 
+// Why a client has no weight or no pay does not accuse it, but is told.
+const byReasons = clients.map((_, index) => index).filter((index) => clients[index].kinds.length)
+  .sort((a, b) => clients[b].flagged - clients[a].flagged || a - b);
+const reasonAt = (client, step) => (client.why[step] ? run.reasons[client.why[step] - 1][0] : "");
+const accuses = (why) => why > 0 && run.kinds[run.reasons[why - 1][1]][1];
+// How a client calls itself stands behind its id, never in its place.
+const title = (client) => (client.label ? `${client.name} · ${client.label}` : client.name);
+const found = (client, words) => [client.name, client.label || ""].some((text) => text.toLowerCase().includes(words));
+
 const scored = clients.map((_, index) => index).filter((index) => clients[index].mean !== null);
 const picks = {
   top: () => scored.slice(0, 5),

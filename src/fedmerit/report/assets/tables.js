@@ -46,24 +46,32 @@ function fillTable(id, columns, rows, sorted = { column: -1, down: false }) {
 
 function badges(client) {
   const box = element("span");
-  for (const [kind, times] of client.kinds) box.append(element("span", `${kind} × ${times}`, { class: "badge bad" }));
+  for (const [kind, times] of client.kinds) {
+    const bad = run.kinds.some(([words, against]) => against && words === kind);
+    box.append(element("span", `${kind} × ${times}`, { class: bad ? "badge bad" : "badge" }));
+  }
+  return box;
+}
+function nameCell(client) {
+  const box = element("span", client.name);
+  if (client.label) box.append(" ", element("span", client.label, { class: "muted small", title: "how the client calls itself" }));
   return box;
 }
 
 function fillRanking() {
   const words = state.search.toLowerCase();
-  const rows = clients.map((client, index) => ({ client, index })).filter(({ client }) => client.name.toLowerCase().includes(words));
+  const rows = clients.map((client, index) => ({ client, index })).filter(({ client }) => found(client, words));
   const weight = (client) => sum(client.weight), all = sum(clients.map(weight)) || 1;
   const paid = clients.some((client) => client.paid !== null);
   const columns = [
     { title: "Select", show: ({ client, index }) => {
-      const box = element("input", null, { type: "checkbox", "aria-label": `select ${client.name}` });
+      const box = element("input", null, { type: "checkbox", "aria-label": `select ${title(client)}` });
       box.checked = state.selected.includes(index);
       box.addEventListener("change", () => toggle(index));
       return box;
     } },
     { title: "Rank", number: true, value: ({ index }) => index + 1 },
-    { title: "Client", head: true, value: ({ client }) => client.name },
+    { title: "Client", head: true, value: ({ client }) => client.name, show: ({ client }) => nameCell(client) },
     { title: run.groupsAre === "flags" ? "Group" : "Behaviour", value: ({ client }) => run.groups[client.group] },
     { title: "Rounds", number: true, value: ({ client }) => client.at.length },
     { title: "Mean score", number: true, value: ({ client }) => client.mean, show: ({ client }) => digits(client.mean) },
@@ -73,6 +81,7 @@ function fillRanking() {
     { title: "Rejected", number: true, value: ({ client }) => client.rejected },
   ];
   if (paid) columns.push({ title: "Paid", number: true, value: ({ client }) => client.paid || 0, show: ({ client }) => amount(client.paid || 0) });
+  if (byReasons.length) columns.push({ title: "Why", value: ({ client }) => client.kinds.map(([kind]) => kind).join(", "), show: ({ client }) => badges(client) });
   fillTable("rank-table", columns, rows);
 }
 
@@ -90,11 +99,11 @@ function fillGroups() {
 function fillFlags() {
   const refused = new Map();
   for (const [, index, reason] of run.rejected) refused.set(index, [...(refused.get(index) || []), reason]);
-  const rows = [...new Set([...byFlags, ...refused.keys()])];
+  const rows = [...new Set([...byReasons, ...refused.keys()])];
   if (!rows.length) { document.getElementById("flag-table").parentElement.hidden = true; return; }
-  const flaggedAt = (index) => clients[index].at.filter((_, step) => clients[index].why[step]).map((place) => run.rounds[place]);
+  const flaggedAt = (index) => clients[index].at.filter((_, step) => accuses(clients[index].why[step])).map((place) => run.rounds[place]);
   fillTable("flag-table", [
-    { title: "Client", head: true, value: (index) => clients[index].name },
+    { title: "Client", head: true, value: (index) => clients[index].name, show: (index) => nameCell(clients[index]) },
     { title: "Flagged", number: true, value: (index) => clients[index].flagged, show: (index) => `${clients[index].flagged} of ${clients[index].at.length}` },
     { title: "First", number: true, value: (index) => flaggedAt(index)[0] ?? null },
     { title: "Last", number: true, value: (index) => flaggedAt(index).at(-1) ?? null },

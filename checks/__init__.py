@@ -1,0 +1,5 @@
+"""What is run by hand, beside the package: speed, studies, faults, fuzzing and mutants."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]

@@ -1,0 +1,1 @@
+"""Random bytes for every parser of bytes from outside; see `checks.fuzz.targets`."""

@@ -1,0 +1,70 @@
+"""Run the benchmarks and write docs/results/performance.md and .json: ``python -m checks.speed``.
+
+``python -m checks.speed acceptance large`` measures these parts again and keeps the others.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+
+from checks import ROOT
+from checks.speed import acceptance, growth, large, peers, scoring, simulator, training
+from checks.speed.timing import Part, machine
+
+FOLDER = ROOT / "docs" / "results"
+PARTS: dict[str, Callable[[], Part]] = {
+    "acceptance": acceptance.measure,
+    "peers": peers.measure,
+    "scoring": scoring.measure,
+    "large": large.measure_model,
+    "clients": large.measure_clients,
+    "growth": growth.measure,
+    "simulator": simulator.measure,
+    "training": training.measure,
+}
+
+
+def stored() -> dict[str, Part]:
+    """Return the parts as they were measured last."""
+    file = FOLDER / "performance.json"
+    if not file.is_file():
+        return {}
+    return {
+        name: Part(**fields)
+        for name, fields in json.loads(file.read_text(encoding="utf-8")).items()
+    }
+
+
+def write(parts: dict[str, Part]) -> None:
+    """Write the report, and what it was written from."""
+    lines = [
+        "# Performance",
+        "",
+        f"Written by `make bench` on {machine()}. Everything in a table runs in one process, in",
+        "turns, where not said otherwise; the figures are ratios of medians. They hold for this",
+        "machine and are not comparable with figures from another run. `python -m",
+        "checks.speed.guard` measures again and tells which of the ratios in performance.json",
+        "became worse by more than a quarter.",
+        "",
+    ]
+    fields = {}
+    for name in PARTS:
+        if name in parts:
+            lines += [*parts[name].lines, ""]
+            ratios = {key: float(f"{value:.4g}") for key, value in parts[name].ratios.items()}
+            fields[name] = {"lines": list(parts[name].lines), "ratios": ratios}
+    (FOLDER / "performance.md").write_text("\n".join(lines), encoding="utf-8")
+    (FOLDER / "performance.json").write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+
+
+def main(names: list[str]) -> None:
+    """Measure the named parts, or all, one after the other; each is on disk when it is done."""
+    parts = stored()
+    for name in names or PARTS:
+        parts[name] = PARTS[name]()
+        write(parts)
+        print("\n".join(parts[name].lines), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

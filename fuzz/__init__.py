@@ -1,1 +1,0 @@
-"""Random bytes for every parser of bytes from outside; see `fuzz.targets`."""

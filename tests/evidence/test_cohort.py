@@ -1,0 +1,151 @@
+import tracemalloc
+
+import numpy as np
+
+from fedmerit import Contributions
+from fedmerit.evidence.bets import bet
+from fedmerit.evidence.cohort import (
+    breadth_of,
+    cohort_of,
+    compared_groups,
+    find_cohort,
+    near_copies,
+)
+from fedmerit.flags import Flag, Kind
+
+CLIQUE, INDEPENDENT = Flag(Kind.CLIQUE), Flag(Kind.INDEPENDENT)
+
+
+def z_of(groups, strength=50.0):
+    """A z matrix in which the members of each group agree and others do not."""
+    k = sum(len(group) for group in groups)
+    z = np.zeros((k, k))
+    for group in groups:
+        z[np.ix_(group, group)] = strength
+    np.fill_diagonal(z, np.nan)
+    return z
+
+
+def test_largest_group_is_the_cohort():
+    cohort = find_cohort(z_of([[0, 3, 4], [1, 2], [5]]))
+    assert cohort.members.tolist() == [True, False, False, True, True, False]
+    assert cohort.typical == 50
+    assert cohort.agreement.tolist() == [50, 0, 0, 50, 50, 0]
+    assert cohort.flags == (None, CLIQUE, CLIQUE, None, None, INDEPENDENT)
+
+
+def test_a_chain_of_agreement_is_one_group():
+    z = np.zeros((4, 4))
+    for i in range(3):
+        z[i, i + 1] = z[i + 1, i] = 20
+    np.fill_diagonal(z, np.nan)
+    assert find_cohort(z).members.all()
+
+
+def test_where_nobody_agrees_nobody_is_accused():
+    cohort = find_cohort(z_of([[0], [1], [2]]))
+    assert not cohort.members.any()
+    assert cohort.typical == 0
+    assert cohort.flags == (None,) * 3
+
+
+def test_who_was_compared_with_whom_makes_groups():
+    z = np.full((5, 5), np.nan)
+    z[0, 2] = z[2, 0] = z[2, 4] = z[4, 2] = z[1, 3] = z[3, 1] = 0.0
+    assert [group.tolist() for group in compared_groups(z)] == [[0, 2, 4], [1, 3]]
+
+
+def test_without_a_matrix_of_pairs_nothing_is_bet_and_none_is_made():
+    names = [str(client) for client in range(20_000)]
+    result = Contributions.of("merit", np.zeros(20_000))
+    tracemalloc.start()
+    wealth = bet({}, names, result)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert {known.evidence for known in wealth.values()} == {0.0}
+    assert peak < 10e6
+
+
+def test_a_client_that_agrees_on_average_is_not_accused():
+    z = np.full((4, 4), 5.0)
+    z[3, :3] = z[:3, 3] = 2.5  # no single pair is significant, but a rider would show none
+    np.fill_diagonal(z, np.nan)
+    cohort = find_cohort(z)
+    assert cohort.members.tolist() == [True, True, True, False]
+    assert cohort.flags == (None,) * 4
+
+
+def test_a_weak_cohort_accuses_nobody():
+    z = np.full((5, 5), 1.0)
+    z[2:, :] = z[:, 2:] = 0.0
+    z[0, 1] = z[1, 0] = 6.0  # one pair agrees clearly, nobody else does
+    np.fill_diagonal(z, np.nan)
+    strong = find_cohort(z)
+    assert strong.flags[2:] == (INDEPENDENT,) * 3
+    z[0, 1] = z[1, 0] = 5.0
+    weak = find_cohort(z)
+    assert weak.members.tolist() == [True, True, False, False, False]
+    assert weak.flags == (None,) * 5
+
+
+def test_of_equal_groups_the_stronger_is_the_cohort():
+    z = z_of([[0, 1], [2, 3]])
+    z[2, 3] = z[3, 2] = 60
+    assert find_cohort(z).members.tolist() == [False, False, True, True]
+
+
+def test_near_copies_are_grouped():
+    cosine = np.eye(4)
+    cosine[0, 2] = cosine[2, 0] = 0.99
+    copies = near_copies(cosine)
+    assert copies.group_size.tolist() == [2, 1, 2, 1]
+    assert copies.twin.tolist() == [2, -1, 0, -1]
+
+
+def test_who_is_barred_neither_joins_nor_makes_a_group():
+    z = z_of([[0, 1, 2], [3, 4]])
+    barred = np.array([True, True, True, False, False])
+    assert find_cohort(z, barred).members.tolist() == [False, False, False, True, True]
+    z[3, 4] = z[4, 3] = 0
+    z[2, 3] = z[3, 2] = 50  # joined through somebody barred, so not joined
+    z[2, 4] = z[4, 2] = 50
+    assert not find_cohort(z, barred).members.any()
+
+
+def test_one_sided_agreement_holds_no_disagreement_against_a_client():
+    z = z_of([[0, 1, 2, 3]], strength=40.0)
+    z[3, 0] = z[0, 3] = -90.0
+    ordered = np.argwhere(~np.isnan(z))
+    nobody = np.zeros(4, dtype=bool)
+    both = cohort_of(ordered, z[tuple(ordered.T)], nobody)
+    assert both.members.all()
+    assert both.evidence.tolist() == [0, 1, 1, 0]
+    one = cohort_of(ordered, z[tuple(ordered.T)], nobody, one_sided=True)
+    chance = (2 * np.pi) ** -0.5  # what a client that agrees with nobody has on average
+    np.testing.assert_allclose(one.agreement, np.array([80, 120, 120, 80]) / 3 - chance)
+    assert one.evidence.min() > 0.6
+
+
+def test_breadth_is_agreement_with_most_members_and_not_with_a_few():
+    z = np.full((10, 10), 12.0)
+    z[7:, :7] = z[:7, 7:] = 3.0
+    z[7:, 7:] = 200.0  # three who agree with each other beyond measure
+    np.fill_diagonal(z, np.nan)
+    everybody = np.ones(10, dtype=np.bool_)
+    assert breadth_of(z, everybody).tolist() == [1.0] * 7 + [0.25] * 3
+    only_some = everybody.copy()
+    only_some[6:] = False
+    assert breadth_of(z, only_some).tolist() == [1.0] * 7 + [0.25] * 3
+
+
+def test_breadth_says_nothing_where_members_hardly_agree():
+    z = z_of([[0, 1], [2]], strength=1.5)
+    assert breadth_of(z, np.ones(3, dtype=np.bool_)).tolist() == [1.0] * 3
+    assert breadth_of(z, np.zeros(3, dtype=np.bool_)).tolist() == [1.0] * 3
+
+
+def test_breadth_says_nothing_of_clients_that_met_no_member():
+    z = np.full((4, 4), 12.0)
+    z[3] = z[:, 3] = np.nan
+    np.fill_diagonal(z, np.nan)
+    assert breadth_of(z, np.array([True, True, True, False])).tolist() == [1.0] * 4

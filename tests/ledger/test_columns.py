@@ -1,0 +1,100 @@
+"""What rounds are hashed from, known by heart: a change here is a new version of the ledger."""
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from fedmerit.columns import CLIENT, REJECTION, VERSION, client_from, rejection_from, values_of
+from fedmerit.flags import Flag, Kind
+from fedmerit.ledger import Ledger, encoding
+from fedmerit.ledger.schema import MIGRATIONS
+from fedmerit.types import ClientRecord, Rejection, RoundRecord
+
+FIRST = "client score weight p_value epsilon flagged reason reward num_examples behaviour"
+SCORES = {
+    1: FIRST,
+    2: FIRST,
+    3: "client score weight p_value epsilon flagged reward num_examples behaviour "
+    "kind detail twin label",
+}
+REJECTIONS = {1: "client reason", 2: "client reason", 3: "client reason kind"}
+
+
+def names(columns, version):
+    return [column.name for column in columns if column.used_in(version)]
+
+
+def test_every_version_has_the_columns_it_was_hashed_from():
+    assert VERSION == len(MIGRATIONS) == max(SCORES)
+    for version in SCORES:
+        assert names(CLIENT, version) == SCORES[version].split()
+        assert names(REJECTION, version) == REJECTIONS[version].split()
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_the_encoding_tells_the_fields_of_a_round(version):
+    told = re.sub(r"\s+", " ", encoding.__doc__)
+    for columns in (CLIENT, REJECTION):
+        assert f"``[position, {', '.join(names(columns, version))}]``" in told
+
+
+def test_no_field_of_a_record_is_forgotten():
+    stored = {column.name for column in CLIENT}
+    assert {field.name for field in fields(ClientRecord)} - {"flag"} <= stored
+    assert {field.name for field in fields(Flag)} <= stored
+    assert {field.name for field in fields(Rejection)} == {column.name for column in REJECTION}
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_records_come_back_from_their_values(kind):
+    for flag in (None, Flag(kind), Flag(kind, "d", "t")):
+        client = ClientRecord("a", 0.5, 0.25, 0.1, 0.2, flag, 3, 4, "b", "c")
+        assert client_from(values_of(CLIENT, client)) == client
+    rejection = Rejection("a", "b", kind)
+    assert rejection_from(values_of(REJECTION, rejection)) == rejection
+
+
+@pytest.mark.parametrize(
+    ("flagged", "words", "flag"),
+    [
+        (1, "explained by public information (98%)", Flag(Kind.EXPLAINED, "98%")),
+        (1, "near-copy of client c of client b", Flag(Kind.COPY, twin="c of client b")),
+        (1, "no agreement", Flag(Kind.OTHER, "no agreement")),
+        (1, "", Flag(Kind.OTHER)),
+        (0, "", None),
+        (0, "rejected: not finite", Flag(Kind.REFUSED, "not finite")),
+        # Who was flagged stays flagged, and who was not is not, whatever the words are.
+        (1, "undecided", Flag(Kind.OTHER, "undecided")),
+        (0, "near-copy of client b", Flag(Kind.UNDECIDED, "near-copy of client b")),
+    ],
+)  # fmt: skip
+def test_words_of_older_versions_become_flags(flagged, words, flag):
+    values = {"client": "a", "score": None, "weight": 1.0, "flagged": flagged, "reason": words}
+    client = client_from(values)
+    assert client.flag == flag
+    assert client.flagged == bool(flagged)
+
+
+def test_a_round_is_hashed_from_its_columns_and_nothing_else(tmp_path):
+    """By hand: the rows that the newest version makes of a record, under its label."""
+    record = RoundRecord(
+        1,
+        (
+            ClientRecord("a", 0.5, 1.0, 0.01, 0.001, None, 7, 10, "honest", "Ward 7"),
+            ClientRecord("b", 0.0, 0.0, flag=Flag(Kind.COPY, "99%", "a")),
+        ),
+        (Rejection("c", "too slow", Kind.ABSENT),),
+        {"auc": 0.75},
+    )
+    scores = [
+        (0, "a", 0.5, 1.0, 0.01, 0.001, 0, 7, 10, "honest", None, None, None, "Ward 7"),
+        (1, "b", 0.0, 0.0, None, None, 1, None, None, None, "copy", "99%", "a", None),
+    ]
+    tables = ([(0, "auc", 0.75)], scores, [(0, "c", "too slow", "absent")], [])
+    with Ledger.open(tmp_path / "run.ledger", clock=lambda: 1.5) as ledger:
+        ledger.start_run({}, "1")
+        previous = bytes.fromhex(ledger.head)
+        ledger.append(record)
+        fields = ("fedmerit ledger 3 round", previous, 2, 1_500_000, 1, 1)
+        assert ledger.head == encoding.entry_hash(fields, tables).hex()

@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+
+from fedmerit import Contributions, Evidence, Flag, Kind, Needs, Pairs, RoundHistory, Watch
+from fedmerit.errors import SettingError
+
+RATE = 0.01
+
+
+def result_of(work):
+    return Contributions.of("merit", np.zeros(len(work)), work=np.array(work, dtype=float))
+
+
+def test_public_information_is_last_update_model_then_older_updates():
+    history = RoundHistory(older=2)
+    assert history.public is None
+    for value in (1.0, 3.0, 6.0, 10.0):
+        history = history.published(np.full(3, value))
+    assert history.public.tolist() == [[4.0] * 3, [10.0] * 3, [3.0] * 3]
+    assert [update[0] for update in history.updates] == [4.0, 3.0]
+
+
+def test_first_round_knows_the_model_only():
+    inputs = RoundHistory().published(np.ones(4)).inputs(["a", "b"], np.ones((2, 4)))
+    assert inputs.public.tolist() == [[1.0] * 4]
+    assert (inputs.previous == 0).all()
+    assert (inputs.trust == 0).all()
+
+
+def test_reports_and_trust_follow_the_client_not_the_row():
+    start = RoundHistory().published(np.zeros(2))
+    one = start.remembering(["a", "b"], np.array([[1.0, 1], [2, 2]]), result_of([0.5, 0.25]))
+    two = one.remembering(["a"], np.array([[3.0, 3.0]]), result_of([0.5]))
+    inputs = two.inputs(["b", "c", "a"], np.ones((3, 2)))
+    assert inputs.previous.tolist() == [[2.0, 2.0], [0.0, 0.0], [3.0, 3.0]]
+    assert inputs.trust.tolist() == [0.25, 0.0, 1.0]
+    assert start.previous == {}
+    assert one.trust == {"a": 0.5, "b": 0.25}
+
+
+def test_scores_without_work_leave_trust_alone():
+    history = RoundHistory().published(np.zeros(2))
+    history = history.remembering(["b"], np.ones((1, 2)), result_of([0.5]))
+    result = Contributions.of("exact", np.ones(2))
+    history = history.remembering(["a", "b"], np.ones((2, 2)), result)
+    assert history.trust == {"b": 0.5}
+    assert history.inputs(["a", "b"], np.ones((2, 2))).trust.tolist() == [0.0, 0.5]
+
+
+def test_longest_absent_clients_are_forgotten_first():
+    history = RoundHistory(remembered=2).published(np.zeros(1))
+    for client in ("a", "b", "a", "c"):
+        history = history.remembering([client], np.ones((1, 1)), result_of([0.1]))
+    previous = history.inputs(["a", "b", "c"], np.ones((3, 1))).previous
+    assert previous[:, 0].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(SettingError, match="older must be at least 1, got 0"):
+        RoundHistory(older=0)
+    with pytest.raises(SettingError, match="remembered must be at least 0, got -1"):
+        RoundHistory(remembered=-1)
+
+
+def round_of(names, *, replaying=()):
+    """Everybody agrees clearly; who replays is flagged for it."""
+    k = len(names)
+    z = np.full((k, k), 30.0)
+    idle = np.isin(names, replaying)
+    z[idle] = z[:, idle] = 0.0
+    np.fill_diagonal(z, np.nan)
+    return Contributions.of(
+        "merit",
+        np.zeros(k),
+        pairs=Pairs(np.zeros((k, k)), z=z),
+        work=np.zeros(k),
+        evidence=Evidence(np.ones(k), idle.astype(float), np.ones(k, dtype=np.int64)),
+        eligible=~idle,
+        flags=tuple(Flag(Kind.EXPLAINED, "100%") if i else None for i in idle),
+    )
+
+
+def test_who_did_not_work_is_named_in_later_rounds_until_evidence_turns():
+    names = ["a", "b", "c", "d"]
+    history = RoundHistory().published(np.zeros(2))
+    for expected in ([], [], ["d"]):
+        inputs = history.inputs(names, np.ones((4, 2)))
+        assert [name for name, named in zip(names, inputs.named, strict=True) if named] == expected
+        result = round_of(names, replaying=["d"])
+        history = history.remembering(names, np.ones((4, 2)), result)
+    assert history.inputs(["d", "new"], np.ones((2, 2))).named.tolist() == [True, False]
+    while history.named(RATE):
+        history = history.remembering(names, np.ones((4, 2)), round_of(names))
+    assert history.wealth["d"].rounds < 20
+
+
+def test_naming_says_what_a_watch_says():
+    names = ["a", "b", "c", "d"]
+    history, watch = RoundHistory().published(np.zeros(2)), Watch(rate=RATE)
+    for replaying in (["c"], ["d"], ["c", "d"], ["d"]):
+        result = round_of(names, replaying=replaying)
+        watch.observe(names, result)
+        history = history.remembering(names, np.ones((4, 2)), result)
+        assert history.named(RATE) == [v.client for v in watch.verdicts() if v.flagged]
+    assert history.named(RATE) == ["d"]
+
+
+def test_naming_can_be_turned_off():
+    history = RoundHistory().published(np.zeros(2))
+    for _ in range(5):
+        history = history.remembering(
+            ["a", "b"], np.ones((2, 2)), round_of(["a", "b"], replaying=["b"])
+        )
+    assert history.wealth["b"].evidence > 5
+    assert history.named(RATE) == ["b"]
+    assert history.named(0) == []
+    inputs = history.inputs(["a", "b"], np.ones((2, 2)), needs=Needs(naming=0))
+    assert inputs.named is None
+
+
+def test_a_scorer_gets_what_it_needs_of_the_past_and_no_more():
+    names = ["a", "b"]
+    history = RoundHistory().published(np.zeros(2))
+    history = history.remembering(names, np.ones((2, 2)), result_of([0.5, 0.5]))
+    inputs = history.inputs(names, np.ones((2, 2)), needs=Needs())
+    assert (inputs.previous, inputs.trust, inputs.named) == (None, None, None)
+    after = history.remembering(names, np.full((2, 2), 3.0), result_of([0.5, 0.5]), Needs())
+    assert after.previous["a"].tolist() == [1.0, 1.0]
+
+
+def test_one_round_names_nobody_however_odd():
+    z = np.full((12, 12), 30.0)
+    z[9:, :9] = z[:9, 9:] = -50.0
+    z[0, 9:] = z[9:, 0] = 30.0  # joined to the cohort by one of them
+    np.fill_diagonal(z, np.nan)
+    names = [f"c{n}" for n in range(12)]
+    for size in (3, 12):
+        few = [*range(size - 1), 11]
+        pairs = Pairs(np.zeros((size, size)), z=z[np.ix_(few, few)].copy())
+        result = Contributions.of("merit", np.zeros(size), pairs=pairs)
+        history = RoundHistory().published(np.zeros(1))
+        after = history.remembering(names[:size], np.ones((size, 1)), result)
+        assert not after.named(RATE)
+
+
+def test_clients_of_other_panels_are_not_held_to_be_independent():
+    z = np.full((9, 9), np.nan)
+    for panel in ((0, 1, 2, 3, 4), (5, 6, 7, 8)):
+        z[np.ix_(panel, panel)] = 30.0
+    z[8, 5:8] = z[5:8, 8] = 0.0
+    np.fill_diagonal(z, np.nan)
+    names = [f"c{n}" for n in range(9)]
+    history = RoundHistory().published(np.zeros(1))
+    for _ in range(4):
+        pairs = Pairs(np.zeros((9, 9)), z=z.copy())
+        result = Contributions.of("merit", np.zeros(9), pairs=pairs)
+        history = history.remembering(names, np.ones((9, 1)), result)
+    assert history.named(RATE) == ["c8"]
+
+
+def test_names_are_compared_whole():
+    history = RoundHistory().published(np.zeros(2))
+    for _ in range(3):
+        history = history.remembering(
+            ["a", "b", "c"], np.ones((3, 2)), round_of(["a", "b", "c"], replaying=["b"])
+        )
+    assert history.inputs(["b\0", "b", "bb"], np.ones((3, 2))).named.tolist() == [
+        False,
+        True,
+        False,
+    ]

@@ -1,0 +1,704 @@
+"""`Server`: what it takes, what it refuses, and that its two halves are the whole."""
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+
+from fedmerit import Kind, Ledger, RoundRules, Server
+from fedmerit.errors import (
+    FedMeritError,
+    InvalidInputError,
+    RoundFailedError,
+    SettingError,
+    UnknownNameError,
+    UpdatesError,
+)
+from fedmerit.types import Contributions
+from tests.server.federation import (
+    CLIENTS,
+    PARAMETERS,
+    SHAPES,
+    cut,
+    facts,
+    model,
+    new,
+    run,
+    updates,
+)
+
+PAYING = {"reward": "positive:budget=1000"}
+
+
+# --- what it takes
+
+
+def test_vectors_and_mappings_give_the_same_bits():
+    other = Server(cut(model()), seed=5, **PAYING)
+    assert not new().layout.layers.any(), "one vector has one layer"
+    layered = new(layers=other.layout.layers, **PAYING)
+    for number in (1, 2, 3):
+        sent = updates(number)
+        ours = other.settle(updates={client: cut(update) for client, update in sent.items()})
+        assert facts(layered.settle(updates=sent)) == facts(ours)
+    np.testing.assert_array_equal(
+        layered.model, np.concatenate([a.reshape(-1) for a in other.model.values()])
+    )
+    assert {name: array.shape for name, array in other.model.items()} == SHAPES
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64, np.longdouble, ">f4", "list"])
+def test_other_floats_are_cast(kind):
+    # Values that all these types hold: the same update must give the same bits.
+    sent = {c: u.astype(np.float16).astype(np.float32) for c, u in updates(1).items()}
+    other = {c: u.tolist() if kind == "list" else u.astype(kind) for c, u in sent.items()}
+    ours, theirs = new(), new()
+    assert facts(ours.settle(updates=sent)) == facts(theirs.settle(updates=other))
+    np.testing.assert_array_equal(ours.model, theirs.model)
+    assert theirs.model.dtype == np.float32
+
+
+def test_a_difference_is_taken_in_the_finer_type():
+    server, trained = new(), model().astype(np.float64)
+    sent = {c: trained + u for c, u in updates(1).items()}
+    seen = server._read(sent, None, {}, {})[0].updates
+    expected = np.stack([(sent[c] - trained).astype(np.float32) for c in sorted(sent)])
+    np.testing.assert_array_equal(seen, expected)
+
+
+def test_torch_tensors_of_all_kinds_are_arrays():
+    torch = pytest.importorskip("torch")
+    sent = {c: torch.tensor(u).to(torch.bfloat16) for c, u in updates(1).items()}
+    plain = {c: t.float().numpy() for c, t in sent.items()}
+    expected, server = new(), Server(torch.nn.Parameter(torch.tensor(model())), seed=5)
+    told = facts(expected.settle(updates=plain))
+    assert facts(server.settle(updates=sent)) == told
+    np.testing.assert_array_equal(server.model, expected.model)
+    tracked = {c: torch.tensor(u, requires_grad=True) for c, u in plain.items()}
+    assert facts(new().settle(updates=tracked)) == told
+    assert all(t.requires_grad for t in tracked.values()), "a caller's tensors stay as they were"
+
+
+def test_anything_with_array_is_an_array():
+    class Wrapped:
+        def __init__(self, values):
+            self.values = values
+
+        def __array__(self, dtype=None, copy=None):
+            del copy
+            return self.values if dtype is None else self.values.astype(dtype)
+
+    sent = updates(1)
+    assert facts(new().settle(updates={c: Wrapped(u) for c, u in sent.items()})) == facts(
+        new().settle(updates=sent)
+    )
+
+
+def test_a_torch_module_in_a_loop_of_ones_own():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(40, 30), torch.nn.BatchNorm1d(30))
+    truth = torch.randn(40, 30)
+    with Server(net.state_dict(), seed=1) as server:
+        replies = {}
+        for client in CLIENTS:
+            net.load_state_dict({n: torch.tensor(a) for n, a in server.model.items()})
+            net.train()
+            data = torch.randn(100, 40)
+            (net(data) - data @ truth - 1).square().mean().backward()
+            with torch.no_grad():
+                for parameter in net.parameters():
+                    parameter -= 0.01 * parameter.grad
+            net.zero_grad()
+            replies[client] = {n: t.clone() for n, t in net.state_dict().items()}
+        result = server.settle(replies)
+    assert result.rejected == {}
+    assert server.model["1.num_batches_tracked"] == 0
+    assert server.model["1.num_batches_tracked"].dtype == np.int64
+    assert server.model["1.running_mean"].any()
+    net.load_state_dict({n: torch.tensor(a) for n, a in server.model.items()})
+
+
+def normed(number):
+    """A model with batch normalisation; the server's, or for a number what clients send."""
+    arrays = cut(model())
+    arrays |= {
+        "in.running_mean": np.zeros(30, np.float32),
+        "in.running_var": np.ones(30, np.float32),
+        "in.num_batches_tracked": np.array(3, np.int64),
+    }
+    if number is None:
+        return arrays
+    own = {}
+    for client, update in updates(number).items():
+        seen = np.random.default_rng([number, *client.encode()])
+        parts = {name: arrays[name] + part for name, part in cut(update).items()}
+        own[client] = parts | {
+            "in.running_mean": seen.normal(size=30).astype(np.float32),
+            "in.running_var": seen.uniform(1, 2, 30).astype(np.float32),
+            "in.num_batches_tracked": np.array(100, np.int64),
+        }
+    return own
+
+
+def test_integers_keep_the_servers_value_also_when_the_caller_changes_its_own():
+    given = normed(None)
+    server = Server(given, seed=1)
+    given["in.num_batches_tracked"] += 5
+    server.settle(normed(1))
+    assert server.model["in.num_batches_tracked"] == 3
+    assert server.model["in.num_batches_tracked"].dtype == np.int64
+
+
+def test_the_model_does_not_change_with_the_arrays_that_were_given():
+    given = cut(model().copy())
+    server = Server(given, seed=1)
+    given["in.bias"][:] = 7
+    np.testing.assert_array_equal(server.model["in.bias"], cut(model())["in.bias"])
+    sent = updates(1)
+    result = new(seed=1)
+    result.settle(updates=sent)
+    before = result.model.copy()
+    sent["ann"][:] = 0
+    np.testing.assert_array_equal(result.model, before)
+
+
+def test_running_statistics_are_combined_but_not_scored():
+    plain = Server(cut(model()), seed=1)
+    ours, other = Server(normed(None), seed=1), Server(normed(None), seed=1)
+    for number in (1, 2):
+        sent, changed = normed(number), normed(number)
+        for arrays in changed.values():
+            arrays["in.running_mean"] = arrays["in.running_mean"] * 0 + 9
+        told = facts(ours.settle(sent))
+        assert facts(other.settle(changed)) == told
+    assert other.model["in.running_mean"] == pytest.approx(9.0)
+    assert 1 < ours.model["in.running_var"].mean() < 2
+    # Only the statistics differ: they are no part of any score.
+    without = updates(1)
+    assert facts(plain.settle(updates={c: cut(u) for c, u in without.items()})) == facts(
+        Server(normed(None), seed=1).settle(
+            updates={
+                c: cut(u) | {n: 0 * a for n, a in normed(None).items() if n not in SHAPES}
+                for c, u in without.items()
+            }
+        )
+    )
+
+
+def test_a_model_of_running_statistics_alone_is_scored():
+    only = {"running_mean": np.zeros(400, np.float32)}
+    sent = {c: {"running_mean": u} for c, u in updates(1, parameters=400).items()}
+    assert len(Server(only, seed=1).settle(updates=sent).scores) == 5
+
+
+def test_the_order_of_clients_does_not_matter():
+    ours, theirs = new(**PAYING), new(**PAYING)
+    for number in (1, 2):
+        sent = updates(number)
+        turned = dict(reversed(sent.items()))
+        assert facts(ours.settle(updates=sent)) == facts(theirs.settle(updates=turned))
+    np.testing.assert_array_equal(ours.model, theirs.model)
+
+
+def test_models_and_updates_agree():
+    # Small whole numbers: adding the model and taking it away again loses nothing.
+    start = np.round(model() * 8)
+    rounded = {c: np.round(u * 1000) for c, u in updates(1).items()}
+    ours, theirs = Server(start, seed=3), Server(start, seed=3)
+    told = facts(ours.settle(updates=rounded))
+    assert facts(theirs.settle({c: start + u for c, u in rounded.items()})) == told
+    np.testing.assert_array_equal(ours.model, theirs.model)
+
+
+def test_clients_may_have_numbers_as_names():
+    sent = dict(enumerate(updates(1).values()))
+    result = new().settle(updates=sent, sizes=dict.fromkeys(sent, 10), labels={0: "first"})
+    assert list(result.scores) == ["0", "1", "2", "3", "4"]
+
+
+def test_arrays_may_have_numbers_as_names():
+    server = Server(dict(enumerate(cut(model()).values())), seed=5)
+    sent = {c: dict(enumerate(cut(u).values())) for c, u in updates(1).items()}
+    assert server.settle(updates=sent).rejected == {}
+
+
+# --- what it refuses
+
+
+def spoiled(fault):
+    """The reply of "dan" with a fault; anything but a mapping of arrays is taken as it is."""
+    arrays = cut(updates(1)["dan"].copy())
+    return fault(arrays)
+
+
+def with_value(value):
+    def fault(arrays):
+        arrays["in.bias"][4] = value
+        return arrays
+
+    return fault
+
+
+FAULTS = {
+    "nan": (with_value(np.nan), r"in\.bias must be finite, got nan at 4"),
+    "infinite": (with_value(np.inf), r"in\.bias must be finite, got inf at 4"),
+    "shape": (
+        lambda a: a | {"in.bias": a["in.bias"][:7]},
+        r"in\.bias must have shape \(30,\), got \(7,\)",
+    ),
+    "broadcast": (
+        lambda a: a | {"in.bias": np.ones(1, np.float32)},
+        r"in\.bias must have shape \(30,\), got \(1,\)",
+    ),
+    "missing": (
+        lambda a: {n: v for n, v in a.items() if n != "in.bias"},
+        r"arrays must be those of the global model, got 3 for 4; missing 'in\.bias'",
+    ),
+    "unknown": (
+        lambda a: a | {"more": np.zeros(3)},
+        "arrays must be those of the global model, got 5 for 4; unknown 'more'",
+    ),
+    "a name that is no text": (
+        lambda a: a | {7: np.zeros(3)},
+        "arrays must be those of the global model, got 5 for 4; unknown '7'",
+    ),
+    "no mapping": (lambda a: list(a.values()), "a reply must be arrays by name, got list"),
+    "nothing": (lambda _: None, "a reply must be arrays by name, got NoneType"),
+    "text": (lambda a: a | {"in.bias": "abc"}, r"in\.bias must be numbers, got <U3"),
+    "complex": (lambda a: a | {"in.bias": a["in.bias"] * 1j}, r"in\.bias must be numbers, got c"),
+    "object": (lambda a: a | {"in.bias": object()}, r"in\.bias must be numbers, got object"),
+    "ragged": (lambda a: a | {"in.bias": [[1], [1, 2]]}, r"in\.bias must be an array, got "),
+    "absurd": (
+        lambda a: a | {"in.bias": a["in.bias"] * 1e12},
+        r"the update's norm must be at most [\d.e+]+, got [\d.e+]+",
+    ),
+    "overflow": (
+        lambda a: a | {"in.bias": a["in.bias"].astype(np.float64) * 1e60},
+        "the update must be finite, got a value beyond its type's range",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_one_bad_reply_is_refused_with_rule_and_value_and_changes_nobody_else(name):
+    fault, reason = FAULTS[name]
+    good = {c: cut(u) for c, u in updates(1).items()}
+    without = {c: a for c, a in good.items() if c != "dan"}
+    ours, theirs = Server(cut(model()), seed=5, **PAYING), Server(cut(model()), seed=5, **PAYING)
+    result, expected = (
+        ours.settle(updates=good | {"dan": spoiled(fault)}),
+        theirs.settle(updates=without),
+    )
+    assert list(result.rejected) == ["dan"]
+    assert re.match(reason, result.rejected["dan"]), result.rejected["dan"]
+    assert facts(result) | {"rejected": {}} == facts(expected)
+    for name_, array in theirs.model.items():
+        np.testing.assert_array_equal(ours.model[name_], array)
+    assert ours.contributions()["dan"].flag.kind is Kind.REFUSED
+    # and it may come back
+    again = ours.settle(updates={c: cut(u) for c, u in updates(2).items()})
+    assert again.rejected == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [
+        (-3, "size must be positive and at most 2^63 - 1, got -3"),
+        (0, "size must be positive and at most 2^63 - 1, got 0"),
+        (math.nan, "size must be positive and at most 2^63 - 1, got nan"),
+        (2**70, "size must be positive and at most 2^63 - 1, got 1180591620717411303424"),
+        ("many", "size must be a number, got 'many'"),
+        (True, "size must be a number, got True"),
+    ],
+)
+def test_a_bad_size_costs_that_client_its_round(size, reason):
+    result = new().settle(updates=updates(1), sizes=dict.fromkeys(CLIENTS, 10) | {"bob": size})
+    assert result.rejected == {"bob": reason}
+    assert len(result.scores) == 4
+
+
+def test_sizes_are_weights():
+    sizes = dict(zip(CLIENTS, (10, 20, 30, np.int64(40), 1000), strict=True))
+    weights = new().settle(updates=updates(1), sizes=sizes).weights
+    assert weights == {"ann": 0.1, "bob": 0.2, "cat": 0.3, "dan": 0.4, "eve": 0.0}
+
+
+def unchanged(server, call, error, match):
+    before, model_before = server.state, np.copy(server.model)
+    with pytest.raises(error, match=match):
+        call()
+    assert server.state is before
+    np.testing.assert_array_equal(server.model, model_before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"sizes": {"zoe": 3}}, UpdatesError, "sizes must be of clients that replied, got 'zoe'"),
+        ({"models": {"ann": 1}}, SettingError, "give models or updates, got both"),
+        ({"models": {}}, SettingError, "give models or updates, got both"),
+        ({"updates": None}, SettingError, "give models or updates, got neither"),
+        ({"updates": [1, 2]}, UpdatesError, "replies must be a mapping from client, got list"),
+    ],
+)
+def test_a_call_that_makes_no_sense_changes_nothing(arguments, error, match):
+    server = new()
+    server.settle(updates=updates(1))
+    call = {"updates": updates(2)} | arguments
+    unchanged(server, lambda: server.settle(**call), error, match)
+
+
+def test_names_that_are_the_same_text_are_refused():
+    server = new()
+    sent = list(updates(1).values())
+    twice = {1: sent[0], "1": sent[1], "2": sent[2]}
+    match = "clients must have different names as text, got '1' twice"
+    unchanged(server, lambda: server.settle(updates=twice), UpdatesError, match)
+
+
+def test_arrays_whose_names_are_the_same_text_are_refused():
+    with pytest.raises(UpdatesError, match="different names as text, got '1' twice"):
+        Server({1: np.zeros(3), "1": np.zeros(4)})
+
+
+def test_when_all_are_refused_for_one_reason_the_fault_is_not_a_clients():
+    server = new()
+    server.settle(updates=updates(1))
+    bad = {c: u[:-1] for c, u in updates(2).items()}
+    match = r"all 5 replies were refused: the vector must have shape"
+    unchanged(server, lambda: server.settle(updates=bad), RoundFailedError, match)
+    run(server, 1, first=2)
+    assert server.round == 2
+
+
+def test_when_all_are_refused_for_different_reasons_the_round_is_skipped():
+    server, sent = new(), updates(1)
+    before = server.model.copy()
+    result = server.settle(updates={c: u[: -1 - row] for row, (c, u) in enumerate(sent.items())})
+    assert set(result.rejected) == set(CLIENTS)
+    assert result.scores == {}
+    assert server.round == 1
+    np.testing.assert_array_equal(server.model, before)
+
+
+@pytest.mark.parametrize("usable", [0, 1])
+def test_with_fewer_than_two_the_round_is_skipped_and_the_model_stays(usable, tmp_path):
+    sent = dict(list(updates(1).items())[:usable])
+    with new(ledger=tmp_path / "a.ledger", **PAYING) as server:
+        before = server.model.copy()
+        result = server.settle(updates=sent)
+        np.testing.assert_array_equal(server.model, before)
+        assert result.scores == result.weights == result.payments == {}
+        assert server.round == 1
+        assert [total.flag.kind for total in server.contributions().values()] == [
+            Kind.SKIPPED
+        ] * usable
+        run(server, 1, first=2)
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        first, second = ledger.rounds()
+        assert ledger.verify().ok
+    assert [refused.kind for refused in first.rejected] == [Kind.SKIPPED] * usable
+    assert all("scores need 2 usable replies, got 1" in r.reason for r in first.rejected)
+    assert first.clients == ()
+    assert len(second.clients) == 5
+
+
+def test_a_scorer_that_cannot_score_skips_the_round():
+    server = Server(np.zeros(3, np.float32), scorer="pca", weighting="score", seed=1)
+    result = server.settle(updates={c: u[:3] for c, u in updates(1).items()})
+    assert len(result.rejected) == 5
+    assert all(r.startswith("round skipped: ") for r in result.rejected.values())
+
+
+def test_a_model_that_would_not_be_finite_stays_as_it_was():
+    server = Server(np.full(2000, 60000, np.float16), seed=1)
+    sent = {c: 20000 + 1000 * u.astype(np.float32) for c, u in updates(1, parameters=2000).items()}
+    result = server.settle(updates=sent)
+    assert len(result.scores) == 5
+    np.testing.assert_array_equal(server.model, np.full(2000, 60000, np.float16))
+    assert server.round == 1
+    assert server.contributions()["ann"].rounds == 1
+
+
+def test_when_everybody_is_excluded_the_model_stays():
+    server = new(**PAYING)
+    server.settle(updates=updates(1))
+    before, replay = server.model.copy(), server.state.history.updates[0]
+    rng = np.random.default_rng(0)
+    noise = {c: (1e-6 * rng.normal(size=PARAMETERS)).astype(np.float32) for c in CLIENTS}
+    result = server.settle(updates={c: replay + noise[c] for c in CLIENTS})
+    assert all(flag.accuses for flag in result.flags.values())
+    assert not any(result.weights.values())
+    np.testing.assert_array_equal(server.model, before)
+    assert not any(result.payments.values())
+    assert server.round == 2
+    run(server, 1, first=3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "match"),
+    [
+        ({"scorer": "merti"}, UnknownNameError, "did you mean 'merit'"),
+        ({"scorer": 3}, SettingError, "scorer must be a name or a Scorer, got 3"),
+        ({"reward": "postive"}, UnknownNameError, "did you mean 'positive'"),
+        ({"reward": "positive:budget=many"}, SettingError, "budget of a reward must be a number"),
+        ({"reward": 10}, SettingError, "reward must be a RewardRule or its name, got 10"),
+        ({"weighting": "gatd"}, UnknownNameError, "did you mean 'gated'"),
+        ({"wieghting": "gated"}, UnknownNameError, "did you mean 'weighting'"),
+        ({"rule": "mode"}, UnknownNameError, "rule must be one of"),
+        ({"alpha": -1}, SettingError, "alpha must be at least 0, got -1"),
+        ({"rules": RoundRules(), "alpha": 1}, SettingError, "got both: alpha"),
+        ({"older": 0}, InvalidInputError, "older must be"),
+    ],
+)
+def test_what_is_wrong_with_settings_is_said_at_once(settings, error, match, tmp_path):
+    with pytest.raises(error, match=match):
+        Server(model(), ledger=tmp_path / "a.ledger", **settings)
+    assert not (tmp_path / "a.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (np.zeros((3, 4)), r"a model must be a vector or a mapping, got \(3, 4\)"),
+        (np.array([1.0, np.nan]), "the global model must be finite"),
+        (np.arange(4), "a global model must have floating-point arrays, got none"),
+        ({}, "a global model must have floating-point arrays, got none"),
+        ({"a": "text"}, "a must be numbers"),
+    ],
+)
+def test_what_is_wrong_with_the_model_is_said_at_once(given, match, tmp_path):
+    with pytest.raises(UpdatesError, match=match):
+        Server(given, ledger=tmp_path / "a.ledger")
+    assert not (tmp_path / "a.ledger").exists()
+
+
+def test_names_of_scorers_and_rewards_are_the_same_as_the_objects():
+    named = new(scorer="merit", reward="positive:budget=1000")
+    assert named.rules == new(rules=RoundRules(reward="positive:budget=1000")).rules
+    assert run(named, 2) == run(new(**PAYING), 2)
+
+
+# --- the halves are the whole
+
+
+@pytest.mark.parametrize("weighting", ["engine", "gated", "uniform"])
+def test_settle_is_judge_combine_and_write(weighting, tmp_path):
+    settings = {"weighting": weighting, **PAYING}
+    whole = new(ledger=tmp_path / "whole.ledger", **settings)
+    halves = new(ledger=tmp_path / "halves.ledger", **settings)
+    for number in (1, 2, 3):
+        sent = updates(number)
+        sizes = {c: 10 + row for row, c in enumerate(sent)}
+        labels = {"ann": "Ann"}
+        judged = halves.judge(updates=sent, sizes=sizes, labels=labels)
+        halves.combine()
+        halves.note({"number": number})
+        assert halves.write().round == number
+        told = whole.settle(
+            updates=sent, sizes=sizes, labels=labels, evaluate=lambda _, n=number: {"number": n}
+        )
+        assert facts(told) == facts(judged)
+        np.testing.assert_array_equal(whole.model, halves.model)
+    whole.close()
+    halves.close()
+    assert content(tmp_path / "whole.ledger") == content(tmp_path / "halves.ledger")
+    assert whole.contributions() == halves.contributions()
+    assert whole.verdicts() == halves.verdicts()
+
+
+def content(path):
+    with Ledger.open(path) as ledger:
+        assert ledger.verify().ok
+        return [repr(dataclasses.replace(record, seconds={})) for record in ledger.rounds()]
+
+
+def test_an_engine_that_combines_by_itself_publishes_its_model():
+    ours, engine = new(), new()
+    for number in (1, 2, 3):
+        told = ours.settle(updates=updates(number))
+        assert facts(engine.judge(updates=updates(number))) == facts(told)
+        assert engine.round == number
+        engine.publish(ours.model)
+        engine.publish(ours.model)  # which says nothing new
+    assert len(engine.state.history.models) == 4
+
+
+def test_a_model_of_another_layout_cannot_be_published():
+    server = Server(cut(model()), seed=1)
+    with pytest.raises(UpdatesError, match="must have the arrays of the one before"):
+        server.publish({"a": np.zeros(3)})
+
+
+def test_combine_needs_a_judged_round():
+    server = new()
+    with pytest.raises(SettingError, match="must be judged before it is combined"):
+        server.combine()
+    server.settle(updates=updates(1))
+    with pytest.raises(SettingError, match="must be judged before it is combined"):
+        server.combine()
+
+
+def test_a_context_manager_writes_what_is_under_way_and_closes(tmp_path):
+    path = tmp_path / "a.ledger"
+    with new(ledger=path) as server:
+        server.judge(updates=updates(1))
+        server.combine()
+        server.note({"accuracy": 0.5})
+    with Ledger.open(path) as ledger:
+        (only,) = ledger.rounds()
+    assert only.metrics == {"accuracy": 0.5}
+
+
+def test_a_seed_repeats_scores_and_no_seed_has_fresh_ones():
+    settings = {"scorer": "pca", "weighting": "score"}
+    assert run(new(**settings), 2) == run(new(**settings), 2)
+    assert run(new(**settings), 1) != run(new(**settings, seed=6), 1)
+    assert run(new(**settings, seed=None), 1) != run(new(**settings, seed=None), 1)
+
+
+# --- what is known
+
+
+def test_contributions_are_sums_over_results():
+    server = new(**PAYING)
+    sent = [updates(n) for n in (1, 2, 3)]
+    sent[1]["bob"] = sent[1]["bob"][:-1]
+    results = [server.settle(updates=replies, labels={"ann": "Ann"}) for replies in sent]
+    totals = server.contributions()
+    assert set(totals) == set(CLIENTS)
+    for client in CLIENTS:
+        mine = [r for r in results if client in r.scores]
+        total = totals[client]
+        assert total.rounds == len(mine)
+        assert total.score == sum(r.scores[client] for r in mine)
+        assert total.weight == sum(r.weights[client] for r in mine)
+        assert total.reward == sum(r.payments.get(client, 0) for r in results)
+        flags = [r.flags[client] for r in mine]
+        assert total.flagged == sum(flag is not None and flag.accuses for flag in flags)
+        assert total.rejected == sum(client in r.rejected for r in results)
+    assert totals["bob"].rejected == 1
+    assert totals["eve"].flagged == 3
+    assert totals["eve"].reward == 0
+    assert totals["ann"].label == "Ann"
+    assert sum(total.reward for total in totals.values()) == 3000
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"weighting": "gated"},
+        {"scorer": "conditional"},
+        {"scorer": "pca", "weighting": "score"},
+        {"scorer": "exact", "weighting": "gated"},
+    ],
+    ids=str,
+)
+def test_every_zero_has_a_flag_with_a_kind(settings):
+    server = new(**settings, **PAYING)
+    zeros = 0
+    for number in range(1, 5):
+        sent = updates(number)
+        sent["rev"] = -sent["ann"]
+        sent["twin"] = sent["ann"].copy()
+        sent["none"] = 0 * sent["ann"]
+        sent["stale"] = (
+            server.state.history.updates[0] if number > 1 else sent["none"] + np.float32(1e-3)
+        )
+        result = server.settle(updates=sent)
+        for client in result.scores:
+            if result.weights[client] == 0 or result.payments.get(client) == 0:
+                zeros += 1
+                assert isinstance(result.flags[client].kind, Kind), (number, client)
+    assert zeros
+
+
+def test_labels_and_metrics_reach_the_ledger_and_the_page(tmp_path):
+    with new(ledger=tmp_path / "a.ledger", **PAYING) as server:
+        seen = []
+
+        def evaluate(new_model):
+            seen.append(new_model)
+            return {"accuracy": 0.25 * len(seen)}
+
+        for number in (1, 2):
+            labels = {"ann": "hospital\x1b[2J \n north" + "x" * 100}
+            server.settle(updates=updates(number), labels=labels, evaluate=evaluate)
+        np.testing.assert_array_equal(seen[-1], server.model)
+        page = server.report(tmp_path / "page.html")
+    text = page.read_text()
+    assert "ann" in text
+    assert "hospital" in text
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        first, second = ledger.rounds()
+        assert ledger.verify().ok
+    assert [first.metrics, second.metrics] == [{"accuracy": 0.25}, {"accuracy": 0.5}]
+    (ann,) = [c for c in first.clients if c.client == "ann"]
+    assert ann.label.startswith("hospital[2J north")
+    assert len(ann.label) <= 60
+
+
+def test_a_report_needs_a_ledger(tmp_path):
+    with pytest.raises(SettingError, match="got a server without one"):
+        new().report(tmp_path / "page.html")
+
+
+def test_an_evaluation_that_fails_does_not_lose_the_round(tmp_path):
+    def broken(_):
+        raise OSError("no test data")
+
+    with new(ledger=tmp_path / "a.ledger") as server:
+        with pytest.raises(OSError, match="no test data"):
+            server.settle(updates=updates(1), evaluate=broken)
+        server.settle(updates=updates(2))
+    assert len(content(tmp_path / "a.ledger")) == 2
+
+
+def test_the_record_is_handed_on():
+    records = []
+    server = new(record=records.append)
+    run(server, 2)
+    assert [record.round for record in records] == [1, 2]
+    assert server.contributions()["ann"].score == sum(
+        c.score for record in records for c in record.clients if c.client == "ann"
+    )
+
+
+def test_evidence_over_rounds_names_a_rider():
+    server = new()
+    run(server, 8)
+    first, *others = server.verdicts()
+    assert first.client == "eve"
+    assert first.flagged
+    assert not any(verdict.flagged for verdict in others)
+
+
+def test_rules_without_a_scorer_are_plain_fedavg():
+    server = new(scorer=None, weighting="size")
+    before, sent = server.model.astype(np.float64), updates(1)
+    sizes = {c: 1 + row for row, c in enumerate(CLIENTS)}
+    result = server.settle(updates=sent, sizes=sizes)
+    mean = sum(sizes[c] * sent[c].astype(np.float64) for c in CLIENTS) / 15
+    np.testing.assert_allclose(server.model, before + mean, atol=1e-6)
+    assert all(math.isnan(score) for score in result.scores.values())
+    assert result.contributions is None
+
+
+def test_a_scorer_of_ones_own_is_used():
+    class Sum:
+        def score(self, inputs, rng):
+            del rng
+            return Contributions.of("sum", inputs.updates.sum(axis=1, dtype=np.float64))
+
+    sent = updates(1)
+    result = new(scorer=Sum()).settle(updates=sent)
+    assert result.scores["bob"] == pytest.approx(sent["bob"].sum(dtype=np.float64))
+
+
+def test_errors_are_of_one_family():
+    with pytest.raises(FedMeritError):
+        Server(model(), nonsense=1)

@@ -1,0 +1,154 @@
+"""House rules, by the syntax trees of the source: scorers are not told apart, words not read."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import fedmerit
+from fedmerit.scorers import SCORERS
+
+SOURCE = Path(fedmerit.__file__).parent
+TREES = {
+    path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+SCORER_CLASSES = {scorer.__name__ for scorer in SCORERS.values()}
+# Texts for people. What a program decides by are `Flag` and `Kind`.
+WORDS = {"reason", "reasons", "words"}
+# Methods that look into a text, and functions that search one.
+LOOKS = {
+    *("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "partition"),
+    *("rpartition", "split", "rsplit", "removeprefix", "removesuffix", "__contains__", "__eq__"),
+}
+SEARCHES = {"match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split"}
+
+
+def last_name(node):
+    """The name at the end of ``a.b.c``, or of ``c``."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+
+
+def classes_asked_for(call):
+    """The names of the classes in ``isinstance(x, A | B)`` or ``isinstance(x, (A, B))``."""
+    return {last_name(node) for node in ast.walk(call.args[1])} - {None}
+
+
+def told_apart(tree):
+    """Where scorers are told apart by their class, or by the name of it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and last_name(node.func) in {"isinstance", "issubclass"}:
+            found = classes_asked_for(node) & SCORER_CLASSES
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            typed = any(isinstance(s, ast.Call) and last_name(s.func) == "type" for s in sides)
+            typed |= any(last_name(side) in {"__class__", "__name__"} for side in sides)
+            named = {part for side in sides for part in map(last_name, ast.walk(side))}
+            named |= {s.value for s in sides if isinstance(s, ast.Constant)}
+            found = named & SCORER_CLASSES if typed else set()
+        elif isinstance(node, ast.MatchClass):
+            found = {last_name(node.cls)} & SCORER_CLASSES
+        else:
+            continue
+        if found:
+            yield node.lineno, sorted(found)
+
+
+def is_words(node):
+    """Whether an expression is a text for people, as it is or a little changed."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in WORDS
+    if isinstance(node, ast.Subscript):
+        return is_words(node.value)
+    if isinstance(node, ast.BoolOp):
+        return any(map(is_words, node.values))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return is_words(node.func.value)  # .lower(), .strip()
+    return isinstance(node, ast.NamedExpr) and is_words(node.value)
+
+
+def words_read(tree):
+    """Where a text for people is compared, or looked into."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            read = any(map(is_words, [node.left, *node.comparators]))
+        elif isinstance(node, ast.Match):
+            read = is_words(node.subject)
+        elif isinstance(node, ast.Call):
+            own = isinstance(node.func, ast.Attribute)
+            looks = own and node.func.attr in LOOKS and is_words(node.func.value)
+            searched = last_name(node.func) in SEARCHES and any(map(is_words, node.args))
+            read = looks or searched
+        else:
+            continue
+        if read:
+            yield node.lineno
+
+
+def test_scorers_are_told_apart_by_what_they_need_not_by_their_class():
+    found = {
+        f"{path}:{line}": names
+        for path, tree in TREES.items()
+        if path.parts[0] != "scorers"
+        for line, names in told_apart(tree)
+    }
+    assert found == {}
+
+
+def test_nothing_is_decided_by_words_for_people():
+    found = [f"{path}:{line}" for path, tree in TREES.items() for line in words_read(tree)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(scorer, Merit)",
+        "isinstance(rules.scorer, scorers.ConditionalPCA)",
+        "isinstance(scorer, (int, ExactPCA))",
+        "isinstance(scorer, PublishedPCA | None)",
+        "issubclass(kind, Merit)",
+        "type(scorer) is Merit",
+        "scorer.__class__ == Merit",
+        "type(scorer).__name__ == 'Merit'",
+        "match scorer:\n case Merit(): pass",
+    ],
+)
+def test_the_search_finds_scorers_that_are_told_apart(code):
+    assert list(told_apart(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "client.reason == 'reversed'",
+        "'clique' in client.reason",
+        "client.reason in known",
+        "result.reasons[3] != ''",
+        "flag.words.startswith('near-copy')",
+        "(client.reason or '').split(': ')",
+        "client.reason.lower().endswith('x')",
+        "re.fullmatch('explained.*', client.reason)",
+        "_PATTERN.search(flag.words)",
+        "match client.reason:\n case 'reversed': pass",
+        "kind.words == 'undecided'",
+    ],
+)
+def test_the_search_finds_words_that_are_read(code):
+    assert list(words_read(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(client.reason)",
+        "client.reason or '-'",
+        "{refusal.reason for refusal in rejected if refusal.kind is Kind.REFUSED}",
+        "isinstance(scorer, Scorer)",
+        "flag.kind is Kind.EXPLAINED",
+        "sorted(flags, key=lambda flag: flag.words)",
+    ],
+)
+def test_the_search_lets_the_rest_through(code):
+    tree = ast.parse(code)
+    assert [*told_apart(tree), *words_read(tree)] == []
