@@ -1,6 +1,7 @@
 """The models benchmark's page: the clean federations, where ours is worse, and every task."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,15 +90,30 @@ def page(rows: Rows) -> str:
     )
 
 
-def worse(rows: Rows) -> list[tuple[str, str, float, float]]:
+@dataclass(frozen=True)
+class Loss:
+    """A cell in which ours is worse than FedAvg: held-out accuracy, means over seeds."""
+
+    task: str
+    behaviour: str
+    ours: float
+    fedavg: float
+    home: float
+
+    def __str__(self) -> str:
+        told = f"{self.task}, {self.behaviour}: {self.ours:.3f} against {self.fedavg:.3f}"
+        return f"{told} ({self.home:.3f} where the dishonest stay at home)"
+
+
+def worse(rows: Rows) -> list[Loss]:
     """Return the cells in which ours is worse than FedAvg by more than `WORSE`, the worst first."""
     cells = dict.fromkeys((row.task, row.behaviour) for row in rows)
-    means = []
-    for task, behaviour in cells:
-        ours, theirs = (_mean(rows, task, behaviour, name) for name in ("accuracy", "fedavg"))
-        means.append((task, behaviour, ours, theirs))
-    lost = [cell for cell in means if cell[3] - cell[2] > WORSE]
-    return sorted(lost, key=lambda cell: cell[2] - cell[3])
+    means = [
+        Loss(*cell, *(_mean(rows, *cell, name) for name in ("accuracy", "fedavg", "home")))
+        for cell in cells
+    ]
+    lost = [cell for cell in means if cell.fedavg - cell.ours > WORSE]
+    return sorted(lost, key=lambda cell: cell.ours - cell.fedavg)
 
 
 def draw(rows: Rows, figure: Any) -> None:
@@ -143,10 +159,7 @@ def _summary(rows: Rows) -> str:
         f"- Where nobody lies, the model is FedAvg's bit for bit in {alike} of {len(clean)} runs.",
         f"- Ours is worse than FedAvg by more than {WORSE} in {len(lost)} of {cells} cells"
         + (":" if lost else "."),
-        *(
-            f"    - {task}, {behaviour}: {ours:.3f} against {theirs:.3f}"
-            for task, behaviour, ours, theirs in lost
-        ),
+        *(f"    - {cell}" for cell in lost),
     ]
     return "\n".join(lines)
 
