@@ -15,8 +15,8 @@ import numpy as np
 
 from fedmerit.behaviours import Assignment
 from fedmerit.cli.ledger import _moment
-from fedmerit.incentive.rewards import parse_reward
 from fedmerit.errors import FedMeritError
+from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.ledger.reading import parse_hash
 from fedmerit.reading import read_round

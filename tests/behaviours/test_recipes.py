@@ -10,15 +10,22 @@ from fedmerit.behaviours import (
     Adaptive,
     AdvancedDelta,
     AdvancedRider,
+    Averaged,
     Boost,
     Colluders,
     Copies,
     Disguised,
+    Extrapolated,
     FakeData,
     Informed,
     LabelFlip,
     Lazy,
     LocalData,
+    LoudFlip,
+    Mixed,
+    Older,
+    Renaming,
+    Rotating,
     SignFlip,
     SignMimic,
     Stale,
@@ -32,7 +39,20 @@ from tests.behaviours.views import SIZE, history, vector, view_of
 g = history(3)[0]
 model = vector("model")
 work = np.linspace(-1, 1, SIZE, dtype=np.float32)
-REPLAYS = (Adaptive, AdvancedDelta, AdvancedRider, Disguised, Informed, SignMimic, Stale, Zero)
+REPLAYS = (
+    Adaptive,
+    AdvancedDelta,
+    AdvancedRider,
+    Averaged,
+    Disguised,
+    Extrapolated,
+    Informed,
+    Older,
+    Renaming,
+    SignMimic,
+    Stale,
+    Zero,
+)
 
 
 def reported(behaviour, **about):
@@ -47,6 +67,46 @@ def samples(count=200):
 def test_zero_and_stale():
     assert not reported(Zero()).any()
     np.testing.assert_array_equal(reported(Stale()), g)
+
+
+def test_older_averaged_and_extrapolated_replays():
+    last, before, oldest = history(3)
+    np.testing.assert_array_equal(reported(Older(rounds=1)), last)
+    np.testing.assert_array_equal(reported(Older(rounds=2)), before)
+    np.testing.assert_array_equal(reported(Older(rounds=9)), oldest)
+    np.testing.assert_allclose(reported(Averaged(rounds=2)), (last + before) / 2, atol=1e-9)
+    np.testing.assert_allclose(
+        reported(Averaged(), rounds=2), sum(history(2)) / np.float32(2), atol=1e-9
+    )
+    np.testing.assert_allclose(reported(Extrapolated()), 2 * last - before, atol=1e-9)
+    np.testing.assert_array_equal(reported(Extrapolated(), rounds=1), history(1)[0])
+
+
+def test_mixed_has_the_length_of_work_and_mostly_the_direction_of_the_replay():
+    np.testing.assert_array_equal(reported(Mixed(), rounds=0), work)
+    scaled = g * (np.linalg.norm(work.astype(float)) / np.linalg.norm(g.astype(float)))
+    np.testing.assert_allclose(reported(Mixed(own=0.25)), 0.25 * work + 0.75 * scaled, atol=1e-6)
+
+
+def test_rotating_works_for_some_rounds_and_then_sends_that_again():
+    past = tuple(work * factor for factor in (1, 2, 3, 4))
+    sent = []
+    for rounds in range(9):
+        view = view_of(Rotating(), rounds=rounds)
+        view = type(view)(**{**vars(view), "own_reports": past[:rounds]})
+        sent.append(Rotating().report(view).update)
+    for early in sent[:4]:
+        np.testing.assert_array_equal(early, work)
+    factors = [float(late[-1] / work[-1]) for late in sent[4:]]
+    assert sorted(factors[:4]) == [1, 2, 3, 4]
+    assert factors[4] == factors[0]
+
+
+def test_renaming_replays_under_names_that_do_not_last():
+    np.testing.assert_array_equal(reported(Renaming()), g)
+    names = [Renaming(rounds=2).account(5, number) for number in range(1, 7)]
+    assert names == ["5-0", "5-0", "5-1", "5-1", "5-2", "5-2"]
+    assert Stale().account(5, 3) == "5"
 
 
 def test_advanced_delta_is_the_replay_under_noise():
@@ -134,6 +194,12 @@ def test_label_flip_mirrors_a_share_of_the_labels_and_no_input():
     assert (some.y != data.y).sum() == 50
     with pytest.raises(SettingError, match="greater than every label, got 5 and label 9"):
         LabelFlip(classes=5).local_data(data, stream(0))
+
+
+def test_loud_flip_is_a_label_flip_times_two():
+    flipped = LoudFlip().local_data(samples(), stream(0))
+    np.testing.assert_array_equal(flipped.y, 9 - samples().y)
+    np.testing.assert_array_equal(reported(LoudFlip()), 2 * work)
 
 
 def test_lazy_replays_on_top_of_a_few_samples():
@@ -230,6 +296,7 @@ def test_every_file_names_its_source_or_its_setting_in_the_paper(kind):
         (AdvancedDelta, {"sd": -1}, "sd must be at least 0, got -1"),
         (AdvancedRider, {"share": 0}, "share must be greater than 0, got 0"),
         (AdvancedRider, {"similarity": 0}, "similarity must be greater than 0, got 0"),
+        (Averaged, {"rounds": 0}, "rounds must be at least 1, got 0"),
         (Boost, {"factor": 0}, "factor must be greater than 0, got 0"),
         (Colluders, {"own": -1}, "own must be at least 0, got -1"),
         (Copies, {"noise": -1}, "noise must be at least 0, got -1"),
@@ -238,6 +305,11 @@ def test_every_file_names_its_source_or_its_setting_in_the_paper(kind):
         (Informed, {"size": -1}, "size must be at least 0, got -1"),
         (LabelFlip, {"share": 2}, "share must be at most 1, got 2"),
         (Lazy, {"samples": 0}, "samples must be at least 1, got 0"),
+        (LoudFlip, {"factor": 0}, "factor must be greater than 0, got 0"),
+        (Mixed, {"own": 2}, "own must be at most 1, got 2"),
+        (Older, {"rounds": 0}, "rounds must be at least 1, got 0"),
+        (Renaming, {"rounds": 0}, "rounds must be at least 1, got 0"),
+        (Rotating, {"rounds": 0}, "rounds must be at least 1, got 0"),
         (SignFlip, {"factor": 0}, "factor must be greater than 0, got 0"),
         (UniformModel, {"scale": -1}, "scale must be at least 0, got -1"),
     ],

@@ -448,6 +448,7 @@ def test_when_everybody_is_excluded_the_model_stays():
         ({"reward": 10}, SettingError, "reward must be a RewardRule or its name, got 10"),
         ({"weighting": "gatd"}, UnknownNameError, "did you mean 'gated'"),
         ({"wieghting": "gated"}, UnknownNameError, "did you mean 'weighting'"),
+        ({"ledgr": "a.ledger"}, UnknownNameError, "did you mean 'ledger'"),
         ({"rule": "mode"}, UnknownNameError, "rule must be one of"),
         ({"alpha": -1}, SettingError, "alpha must be at least 0, got -1"),
         ({"rules": RoundRules(), "alpha": 1}, SettingError, "got both: alpha"),

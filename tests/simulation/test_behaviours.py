@@ -78,3 +78,17 @@ def test_colluders_share_one_vector_and_different_groups_do_not(digits):
     seen, labels = uploads("34% colluders, 34% colluders:0.02", digits)
     group = seen[0][labels == "colluders"]
     assert len(np.unique(group.round(6), axis=0)) == 2
+
+
+def test_rotating_sends_its_own_past_and_renaming_takes_new_names(digits):
+    seen, labels = uploads("17% rotating:2", digits, rounds=4)
+    (row,) = np.flatnonzero(labels == "rotating")
+    sent = [updates[row] for updates in seen]
+    assert not np.array_equal(sent[0], sent[1])
+    assert any(np.array_equal(sent[2], early) for early in sent[:2])
+    assert any(np.array_equal(sent[3], early) for early in sent[:2])
+    federation = Federation(replace(SMALL, behaviours=Assignment.parse("17% renaming:1")), digits)
+    state, first = federation.step(federation.start())
+    _, second = federation.step(state)
+    names = [{client.client for client in record.clients} for record in (first, second)]
+    assert len(names[0] & names[1]) == 5

@@ -91,6 +91,16 @@ def test_a_checkpoint_keeps_the_evidence_against_clients(federation, whole):
         np.testing.assert_array_equal(ours, theirs, strict=True)
 
 
+def test_a_checkpoint_keeps_what_clients_remember_of_their_own(digits, tmp_path):
+    config = replace(CONFIG, behaviours=Assignment.parse("50% rotating:2"))
+    federation = Federation(config, digits)
+    final = run(federation, folder=tmp_path)
+    kept = load_checkpoint(tmp_path / CHECKPOINT, federation.fingerprint).state
+    assert kept.own.keys() == final.own.keys()
+    for client, past in final.own.items():
+        np.testing.assert_array_equal(kept.own[client], past)
+
+
 def test_rounds_since_the_last_checkpoint_are_repeated(federation, whole, tmp_path):
     def stop(record):
         if record.round == 3:

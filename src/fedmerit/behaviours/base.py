@@ -49,6 +49,8 @@ class ClientView:
         The client's own stream of this round.
     group_rng : Generator
         A stream that starts the same for all clients of one behaviour: what colluders share.
+    own_reports : tuple of (d,) float32
+        The client's own first reports, oldest first, as many as its behaviour `remembers`.
     """
 
     round: int
@@ -62,6 +64,7 @@ class ClientView:
     participants: int
     rng: np.random.Generator
     group_rng: np.random.Generator
+    own_reports: tuple[Vector, ...] = ()
 
     @property
     def trained(self) -> Vector:
@@ -101,6 +104,16 @@ class Behaviour(ABC):
         """Return the data to train on; `rng` yields the same in every round."""
         del rng
         return data
+
+    @property
+    def remembers(self) -> int:
+        """How many of its own first reports the client keeps."""
+        return 0
+
+    def account(self, client: int, number: int) -> str:
+        """Return the name under which the client takes part in a round."""
+        del number
+        return str(client)
 
     @abstractmethod
     def report(self, view: ClientView) -> Report:

@@ -46,5 +46,5 @@ class FakeData(Honest):
         else:
             inputs = rng.integers(0, data.sizes, size=data.x.shape, dtype=np.int32)
             inputs[:, 0] = np.maximum(inputs[:, 0], 1)  # something is always shown
-        labels = rng.integers(0, int(self.classes), size=len(data.y))
+        labels = rng.integers(0, int(self.classes), size=data.y.shape)
         return replace(data, x=inputs, y=labels)

@@ -6,19 +6,26 @@ name                what the server receives (g: the last global update)        
 ``adaptive``        g plus noise of a different size per parameter                  no
 ``advanced-delta``  g plus noise                                                    no
 ``advanced-rider``  g scaled, plus noise on some parameters                         no
+``averaged``        the mean of the last three global updates                       no
 ``boost``           an honest update times 100                                      yes
 ``colluders``       one random vector for all of them                               no
 ``copies``          one member's honest update for all of them                      yes
 ``disguised``       noise that shrinks over the rounds                              no
+``extrapolated``    g plus its change since the update before                       no
 ``fake-data``       what training on invented samples gave                          yes
 ``honest``          the truth                                                       yes
 ``inflated-size``   an honest update, too large a claim of samples                  yes
 ``informed``        a forecast of the next update from all earlier ones             no
 ``label-flip``      what training on wrong labels gave                              yes
 ``lazy``            g plus what training on a few samples gave                      yes
+``loud-flip``       what training on wrong labels gave, times 2                     yes
+``mixed``           g with a tenth of an honest update in it                        yes
 ``noise``           an honest update plus noise                                     yes
+``older``           the global update of three rounds ago                           no
 ``random-model``    Gaussian noise minus the global model                           no
 ``random-update``   Gaussian noise                                                  no
+``renaming``        g, under a new name every three rounds                          no
+``rotating``        four honest updates, then these again in turn                   yes
 ``sign-flip``       an honest update times -1                                       yes
 ``sign-mimic``      random signs times the size of g                                no
 ``stale``           g                                                               no
@@ -34,20 +41,27 @@ from dataclasses import fields
 from fedmerit.behaviours.adaptive import Adaptive
 from fedmerit.behaviours.advanced_delta import AdvancedDelta
 from fedmerit.behaviours.advanced_rider import AdvancedRider
+from fedmerit.behaviours.averaged import Averaged
 from fedmerit.behaviours.base import Behaviour
 from fedmerit.behaviours.boost import Boost
 from fedmerit.behaviours.colluders import Colluders
 from fedmerit.behaviours.copies import Copies
 from fedmerit.behaviours.disguised import Disguised
+from fedmerit.behaviours.extrapolated import Extrapolated
 from fedmerit.behaviours.fake_data import FakeData
 from fedmerit.behaviours.honest import Honest
 from fedmerit.behaviours.inflated_size import InflatedSize
 from fedmerit.behaviours.informed import Informed
 from fedmerit.behaviours.label_flip import LabelFlip
 from fedmerit.behaviours.lazy import Lazy
+from fedmerit.behaviours.loud_flip import LoudFlip
+from fedmerit.behaviours.mixed import Mixed
 from fedmerit.behaviours.noise import Noise
+from fedmerit.behaviours.older import Older
 from fedmerit.behaviours.random_model import RandomModel
 from fedmerit.behaviours.random_update import RandomUpdate
+from fedmerit.behaviours.renaming import Renaming
+from fedmerit.behaviours.rotating import Rotating
 from fedmerit.behaviours.sign_flip import SignFlip
 from fedmerit.behaviours.sign_mimic import SignMimic
 from fedmerit.behaviours.stale import Stale
@@ -61,19 +75,26 @@ BEHAVIOURS: dict[str, type[Behaviour]] = {
         Adaptive,
         AdvancedDelta,
         AdvancedRider,
+        Averaged,
         Boost,
         Colluders,
         Copies,
         Disguised,
+        Extrapolated,
         FakeData,
         Honest,
         InflatedSize,
         Informed,
         LabelFlip,
         Lazy,
+        LoudFlip,
+        Mixed,
         Noise,
+        Older,
         RandomModel,
         RandomUpdate,
+        Renaming,
+        Rotating,
         SignFlip,
         SignMimic,
         Stale,

@@ -18,8 +18,9 @@ def benchmark(
         str,
         typer.Argument(
             help="attacks (what does every behaviour earn?), contribution (do scores rank clients "
-            "by what they brought?), free-riders (TU Wien's detection benchmark) or null (how "
-            "often are clients without work accepted?)."
+            "by what they brought?), free-riders (TU Wien's detection benchmark), models (does the "
+            "default hold on models nobody tuned it on?) or null (how often are clients without "
+            "work accepted?)."
         ),
     ],
     out: Annotated[
@@ -30,35 +31,53 @@ def benchmark(
     seeds: Annotated[int | None, typer.Option(help="How many seeds.")] = None,
     seed: Annotated[int | None, typer.Option(help="The first of the seeds.")] = None,
     quick: Annotated[bool, typer.Option(help="One seed, a small version.")] = False,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Of models: this task only; may be repeated.")
+    ] = None,
+    behaviour: Annotated[
+        list[str] | None, typer.Option(help="Of models: this behaviour only; may be repeated.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a benchmark and write its table, page and picture, after every seed.
 
+    The benchmark models goes on where it was stopped: cells that are in the table of the folder
+    are not run again.
+
     Example: fedmerit benchmark null --quick --dataset digits
     """
     check_extra()
-    from fedmerit.experiments.benchmark.base import write
+    from fedmerit.cli.benchmark_models import run_models
+    from fedmerit.experiments.benchmark.base import Benchmark, write
     from fedmerit.experiments.benchmark.registry import find_benchmark
     from fedmerit.simulation.datasets import load
 
     chosen = find_benchmark(name)
-    wanted = dataset or chosen.datasets[0]
-    if wanted not in chosen.datasets:
-        raise SettingError(f"{name} runs on {' or '.join(chosen.datasets)}, got {wanted}")
     count = check_count("seeds", seeds or (1 if quick else chosen.seeds), least=1)
     first = check_count("seed", chosen.first_seed if seed is None else seed, least=0)
-    data = load(wanted, data_dir)
-    command = f"fedmerit benchmark {name} --dataset {wanted} --seed {first} --seeds {count}"
-    command += " --quick" if quick else ""
+    numbers = range(first, first + count)
     rows: list[Any] = []
     files: list[Path] = []
-    with progress() as bar:
-        task = bar.add_task("steps", total=count * chosen.steps(quick), status="")
-        for number in range(first, first + count):
-            rows += chosen.run(
-                number, data, quick, lambda status: bar.update(task, advance=1, status=status)
-            )
-            files = write(chosen, rows, out, command)
+    if not isinstance(chosen, Benchmark):
+        if dataset is not None:
+            raise SettingError(f"{name} has tasks with data of their own, got dataset {dataset}")
+        rows, files = run_models(numbers, out, data_dir, quick, task or (), behaviour or ())
+    else:
+        if task or behaviour:
+            raise SettingError(f"only models has tasks and behaviours to choose from, got {name}")
+        wanted = dataset or chosen.datasets[0]
+        if wanted not in chosen.datasets:
+            raise SettingError(f"{name} runs on {' or '.join(chosen.datasets)}, got {wanted}")
+        data = load(wanted, data_dir)
+        command = f"fedmerit benchmark {name} --dataset {wanted} --seed {first} --seeds {count}"
+        command += " --quick" if quick else ""
+        with progress() as bar:
+            steps = bar.add_task("steps", total=count * chosen.steps(quick), status="")
+            for number in numbers:
+                rows += chosen.run(
+                    number, data, quick, lambda status: bar.update(steps, advance=1, status=status)
+                )
+                files = write(chosen, rows, out, command)
     if as_json:
         print_json([asdict(row) for row in rows])
         return

@@ -9,7 +9,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.server.layout import Layout, cut_text
+from fedmerit.server.layout import Layout, check_finite, cut_text
 from fedmerit.types import FloatArray
 
 _STYPE = "numpy.ndarray"
@@ -33,6 +33,8 @@ def read_update(
         return decode(name, sent[name], shape)
 
     layout.read_update(sent.keys(), read, model, into)
+    for name in sorted(layout.fixed):  # the strategy inside may combine these as well
+        check_finite(name, read(name, layout.shapes[name]))
 
 
 def decode(name: str, array: Array, shape: tuple[int, ...]) -> NDArray[np.generic]:

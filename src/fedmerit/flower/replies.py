@@ -1,11 +1,13 @@
 """Replies are hostile input: whose they are, and what is wrong with them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from flwr.app import Message, Metadata, RecordDict
+from flwr.app import Array, ArrayRecord, Message, Metadata, MetricRecord, RecordDict
 
 from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.flags import Kind
@@ -16,6 +18,7 @@ from fedmerit.types import FloatArray, Rejection
 
 NAME_KEY = "client-name"
 _LONGEST_NAME = 60
+NamesOf = Callable[[RecordDict], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -147,12 +150,12 @@ def read_replies(
         if not keep or answer.node not in messages:
             release(answer.message)
     if keep:
-        for node in _unlike_others(messages):
-            rejected.append(
-                Rejection(str(node), "metrics must have the names that most others have")
-            )
-            release(messages.pop(node))
-            del sizes[node]
+        for what, names_of in (("records", _record_names), ("metrics", _metric_names)):
+            for node in _unlike_others(messages, names_of):
+                reason = f"{what} must have the names that most others have"
+                rejected.append(Rejection(str(node), reason))
+                release(messages.pop(node))
+                del sizes[node]
     used = sorted(sizes)
     return ReadReplies(
         Replies(
@@ -167,20 +170,54 @@ def read_replies(
     )
 
 
-def _unlike_others(messages: Mapping[int, Message]) -> list[int]:
-    """Return nodes whose metrics are named unlike most: strategies refuse a round for one."""
-    shapes = {
-        node: tuple(
-            (key, tuple(sorted((n, isinstance(v, list)) for n, v in record.items())))
-            for key, record in message.content.metric_records.items()
-        )
-        for node, message in messages.items()
-    }
+def _unlike_others(messages: Mapping[int, Message], names_of: NamesOf) -> list[int]:
+    """Return nodes whose reply is named unlike most: strategies refuse a round for one."""
+    shapes = {node: names_of(message.content) for node, message in messages.items()}
     counts = Counter(shapes.values())
     if len(counts) < 2:
         return []
     usual = max(counts, key=lambda shape: (counts[shape], shape))
     return [node for node, shape in shapes.items() if shape != usual]
+
+
+def _record_names(content: RecordDict) -> tuple[Any, ...]:
+    return (*content.array_records, *content.metric_records)
+
+
+def _metric_names(content: RecordDict) -> tuple[Any, ...]:
+    return tuple(
+        tuple(sorted((name, isinstance(value, list)) for name, value in record.items()))
+        for record in content.metric_records.values()
+    )
+
+
+def changed(
+    message: Message,
+    layout: Layout,
+    model: FloatArray,
+    keep: float | None,
+    equal: str | None,
+) -> Message:
+    """Return a reply as the strategy inside is to see it: itself, unless something is changed.
+
+    `keep` is the share of a too long update that is kept; `equal` names the metric of data sizes
+    where these do not count.
+    """
+    if keep is None and equal is None:
+        return message
+    content = RecordDict(dict(message.content.items()))
+    if keep is not None:
+        ((name, sent),) = content.array_records.items()
+        update = np.empty(layout.parameters, dtype=layout.dtype)
+        read_update(layout, sent, model, update)
+        shorter = layout.cut(model + update * np.asarray(keep, dtype=layout.dtype))
+        content[name] = ArrayRecord({**sent, **{n: Array(v) for n, v in shorter.items()}})
+    if equal is not None:
+        ((name, metrics),) = content.metric_records.items()
+        content[name] = MetricRecord({**metrics, equal: 1.0})
+    other = copy(message)
+    other.content = content
+    return other
 
 
 def release(reply: Message) -> None:

@@ -1,5 +1,7 @@
 """FedMerit in front of any Flower strategy; FedPCA and MedPCA as published."""
 
+import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from logging import INFO, WARNING
@@ -13,10 +15,11 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
+from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError
 from fedmerit.flower.arrays import named
 from fedmerit.flower.metrics import combine, guarded, readable, scalars
-from fedmerit.flower.replies import Asked, ReadReplies, read_replies
+from fedmerit.flower.replies import Asked, ReadReplies, changed, read_replies
 from fedmerit.ledger import SigningKey
 from fedmerit.quantisers import CpSGD
 from fedmerit.scorers import PublishedPCA
@@ -24,7 +27,7 @@ from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
 from fedmerit.server.totals import lines_of, round_metrics
-from fedmerit.types import RoundRecord, Scorer
+from fedmerit.types import ClientRecord, RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 MetricsFunction = Callable[[list[RecordDict], str], MetricRecord]
@@ -102,7 +105,7 @@ class FedMerit(Strategy):
             "evaluate_metrics_aggr_fn": evaluate_metrics_aggr_fn,
         }
         self.inner = _fedavg(fedavg) if strategy is None else _checked(strategy, fedavg)
-        self.rules = RoundRules.of(rules, settings)
+        self.rules = RoundRules.of(rules, settings, beside=inspect.signature(FedMerit).parameters)
         self.ledger = None if ledger is None else Path(ledger)
         self.seed, self.resume = seed, resume
         self._key, self._record = key, record
@@ -200,6 +203,7 @@ class FedMerit(Strategy):
     @contextmanager
     def _rebound(self) -> Iterator[None]:
         """Let the inner strategy's own `start` call our hooks."""
+        own = {name: vars(self.inner)[name] for name in _HOOKS if name in vars(self.inner)}
         for name in _HOOKS:
             setattr(self.inner, name, getattr(self, name))
         try:
@@ -207,6 +211,7 @@ class FedMerit(Strategy):
         finally:
             for name in _HOOKS:
                 delattr(self.inner, name)
+            vars(self.inner).update(own)
 
     def _open(self, arrays: ArrayRecord) -> Server:
         if self._server is None:
@@ -261,7 +266,7 @@ class FedMerit(Strategy):
             replies,
             server.layout,
             server.state.model,
-            getattr(self.inner, "weighted_by_key", None),
+            _size_key(self.inner),
             keep=not self._combines,
         )
         self._asked = Asked()
@@ -269,12 +274,12 @@ class FedMerit(Strategy):
         record = server.judged
         for refusal in record.rejected:
             log(WARNING, "round %d, %s: %s", record.round, refusal.client, refusal.reason)
+        for why, count in Counter(c.reason for c in record.clients if _noted(c)).items():
+            log(WARNING, "round %d, %d clients: %s", record.round, count, why)
         for client in record.clients:
-            if client.flag is not None:
-                told = "flagged" if client.flagged else "note"
-                log(
-                    WARNING, "round %d, %s %s: %s", record.round, client.client, told, client.reason
-                )
+            if client.flagged:
+                why = client.reason
+                log(WARNING, "round %d, %s flagged: %s", record.round, client.client, why)
         arrays, metrics = (self._own if self._combines else self._inner)(server_round, read, record)
         found = {} if metrics is None else dict(metrics)
         server.note(scalars(metrics, "train/"))
@@ -285,13 +290,25 @@ class FedMerit(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Let the strategy inside combine the replies of those who were not excluded."""
         weights = {client.client: client.weight for client in record.clients}
-        admitted = [m for node, m in read.messages.items() if weights.get(str(node), 0.0) > 0]
+        server = self._server
+        assert server is not None, "a round was judged"
+        shortened = server.shortened()
+        equal = None if server.sizes_count else _size_key(self.inner)
+        admitted = [
+            changed(m, server.layout, server.state.model, shortened.get(str(node)), equal)
+            for node, m in read.messages.items()
+            if weights.get(str(node), 0.0) > 0
+        ]
         if not admitted:
+            log(WARNING, "round %d skipped: every client is excluded", record.round)
             return None, None
         arrays, metrics = self._hooks["aggregate_train"](server_round, admitted)
         if arrays is not None and not all(_finite(array) for array in arrays.values()):
             log(WARNING, "round %d skipped: the combined model is not finite", record.round)
             arrays = None
+        if arrays is not None and self._server is not None:
+            # It goes into the state with the round: a server that starts again goes on from it.
+            self._server.publish(dict(named(arrays)))
         return arrays, metrics
 
     def _own(
@@ -305,7 +322,7 @@ class FedMerit(Strategy):
         used = {client.client for client in record.clients}
         contents = [content for client, content in read.contents.items() if client in used]
         function = getattr(self.inner, "train_metrics_aggr_fn", None)
-        key = getattr(self.inner, "weighted_by_key", "num-examples")
+        key = _size_key(self.inner) or "num-examples"
         metrics = None if function is None else combine(contents, key, function)
         before = server.state.model
         combined = server.combine()
@@ -331,7 +348,7 @@ class FedMerit(Strategy):
             if answer.message is None:
                 log(WARNING, "evaluation %d, %d: %s", server_round, answer.node, answer.reason)
         messages = [answer.message for answer in answers if answer.message is not None]
-        usable = readable(messages, getattr(self.inner, "weighted_by_key", None))
+        usable = readable(messages, _size_key(self.inner))
         metrics: MetricRecord | None = None
         if usable:
             metrics = self._hooks["aggregate_evaluate"](server_round, usable)
@@ -374,13 +391,12 @@ class FedPCA(FedMerit):
         self,
         *,
         scorer: Scorer | None = None,
-        alpha: float | None = None,
+        alpha: float = ALPHA,
         reward: Any = None,
         **settings: Any,
     ) -> None:
         chosen = PublishedPCA(quantiser=CpSGD()) if scorer is None else scorer
-        own = {} if alpha is None else {"alpha": alpha}
-        rules = RoundRules(chosen, "score", rule=self._rule, norm_bound=None, reward=reward, **own)
+        rules = RoundRules(chosen, "score", alpha, self._rule, None, reward)
         # It looks at nothing but the updates.
         super().__init__(rules=rules, **{"older": 1, **settings})
 
@@ -417,8 +433,20 @@ def _checked(strategy: Strategy, fedavg: dict[str, Any]) -> Strategy:
     return strategy
 
 
+def _size_key(strategy: Any) -> str | None:
+    """Return what a strategy weighs replies by, also where it wraps another; None if by nothing."""
+    while not hasattr(strategy, "weighted_by_key") and hasattr(strategy, "strategy"):
+        strategy = strategy.strategy
+    return getattr(strategy, "weighted_by_key", None)
+
+
 def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
-    return ArrayRecord({name: Array(np.ascontiguousarray(v)) for name, v in model.items()})
+    return ArrayRecord({name: Array(np.asarray(v, order="C")) for name, v in model.items()})
+
+
+def _noted(client: ClientRecord) -> bool:
+    """Return whether something is said of a client that does not accuse it."""
+    return client.flag is not None and not client.flagged
 
 
 def _finite(array: Array) -> bool:

@@ -18,7 +18,7 @@ from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.aggregators.weighting import gated_weights
 from fedmerit.aggregators.weighting import weights as score_weights
 from fedmerit.agreement_map import pack_agreement
-from fedmerit.evidence.length import kept_share
+from fedmerit.evidence.length import growth_of, kept_share
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import Payments
@@ -54,6 +54,8 @@ class Judgement:
         What is remembered after it.
     contributions : Contributions or None
         None where nobody was scored.
+    sizes_count : bool
+        Whether weights follow claimed data sizes, where the weighting looks at them.
     """
 
     replies: Replies
@@ -63,6 +65,7 @@ class Judgement:
     rejected: tuple[Rejection, ...]
     history: RoundHistory
     contributions: Contributions | None = None
+    sizes_count: bool = True
 
     @property
     def skipped(self) -> bool:
@@ -143,9 +146,9 @@ def judge_round(
         reason = f"scores need {MIN_CLIENTS} usable replies, got {len(clients)}"
         return skip_round(history, replies, refused, reason)
     contributions = None
+    seen = replies if scored is None else replies.at(scored)
     if rules.scorer is not None:
         with clock.phase("scoring"):
-            seen = replies if scored is None else replies.at(scored)
             known = history if scored is None else history.at(scored)
             layer = layers if layers is None or scored is None else layers[scored]
             needs = rules.needs
@@ -155,19 +158,21 @@ def judge_round(
             del inputs  # as large as the updates themselves
             known = known.remembering(clients, seen.updates, contributions, needs)
             history = replace(known, models=history.models)
-    weights = _weights(rules, replies, contributions)
+    norms = np.array([_norm(row) for row in seen.updates])
+    sizes = _counted_sizes(rules, replies, norms)
+    weights = _weights(rules, replies, sizes, contributions)
     keep = np.ones(len(clients))
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
-        norms = np.array([_norm(row) for row in seen.updates])
-        sizes, members = _claimed_sizes(replies), contributions.evidence.members
-        keep = kept_share(norms, sizes, weights, members, LENGTH_RATE)
+        keep = kept_share(norms, sizes, weights, contributions.evidence.members, LENGTH_RATE)
     payments = None
     if rules.reward is not None and contributions is not None:
         # Once each: a client may have sent several replies that were refused, or one that was not.
         outside = dict.fromkeys(r.client for r in refused if r.client not in clients)
         payments = pay_round(rules.reward, contributions, clients, list(outside))
     records = _client_records(replies, weights, keep, contributions, payments, refused)
-    return Judgement(replies, weights, keep, records, refused, history, contributions)
+    return Judgement(
+        replies, weights, keep, records, refused, history, contributions, sizes is not None
+    )
 
 
 def skip_round(
@@ -238,7 +243,10 @@ def _norm(vector: FloatArray) -> float:
 
 
 def _weights(
-    rules: RoundRules, replies: Replies, contributions: Contributions | None
+    rules: RoundRules,
+    replies: Replies,
+    sizes: NDArray[np.float64] | None,
+    contributions: Contributions | None,
 ) -> NDArray[np.float64]:
     clients = len(replies.clients)
     if rules.weighting == "score" and contributions is not None:
@@ -246,24 +254,35 @@ def _weights(
     if rules.weighting == "gated" and contributions is not None:
         return gated_weights(contributions, rules.alpha)
     if rules.weighting == "engine":
-        return _engine_weights(replies, contributions)
+        return _engine_weights(sizes, contributions, clients)
     if rules.weighting == "size":
         return check_weights([size or 0 for size in replies.num_examples], clients)
     return np.full(clients, 1 / clients)
 
 
-def _engine_weights(replies: Replies, contributions: Contributions | None) -> NDArray[np.float64]:
+def _engine_weights(
+    sizes: NDArray[np.float64] | None, contributions: Contributions | None, clients: int
+) -> NDArray[np.float64]:
     """Return what FedAvg gives those who are not excluded, and nothing to the others."""
-    sizes = _claimed_sizes(replies)
-    shares = np.ones(len(replies.clients)) if sizes is None else sizes
+    shares = np.ones(clients) if sizes is None else sizes
     if contributions is not None:
         shares = np.where(_excluded(contributions), 0.0, shares)
     return shares / shares.sum() if shares.any() else shares
 
 
-def _claimed_sizes(replies: Replies) -> NDArray[np.float64] | None:
-    sizes = [size for size in replies.num_examples if size is not None]
-    return np.array(sizes, dtype=np.float64) if len(sizes) == len(replies.clients) else None
+def _counted_sizes(
+    rules: RoundRules, replies: Replies, norms: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """Return the claimed data sizes, where all are known and count."""
+    known = [size for size in replies.num_examples if size is not None]
+    if rules.sizes == "ignore" or len(known) < len(replies.clients):
+        return None
+    sizes = np.array(known, dtype=np.float64)
+    if rules.sizes == "audited":
+        growth = growth_of(norms[norms > 0], sizes[norms > 0])
+        if growth is not None and not growth.shown:
+            return None
+    return sizes
 
 
 def _excluded(contributions: Contributions) -> NDArray[np.bool_]:

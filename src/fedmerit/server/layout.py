@@ -140,8 +140,7 @@ class Layout:
             values = read(name, self.shapes[name])
             if values.dtype.kind not in _NUMBERS:
                 raise UpdatesError(f"{name} must be numbers, got {cut_text(values.dtype)}")
-            if not np.isfinite(values).all():
-                raise UpdatesError(f"{name} must be finite, got {_first_bad(values)}")
+            check_finite(name, values)
             start = 0 if model is None else model[place]
             with np.errstate(over="ignore"):
                 np.subtract(
@@ -178,6 +177,14 @@ def as_array(name: str, value: object) -> Array:
     return array
 
 
+def check_finite(name: str, values: Array) -> None:
+    """Raise UpdatesError where one of the flat `values` is NaN or infinite."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        where = int(np.argmin(finite))
+        raise UpdatesError(f"{name} must be finite, got {values[where]} at {where}")
+
+
 def cut_text(value: object) -> str:
     """Return the beginning of how `value` prints: a client may have chosen it."""
     return str(value)[:60]
@@ -192,9 +199,3 @@ def _difference(ours: set[str], theirs: set[str]) -> str:
     if missing:
         text += f"; missing {', '.join(some(missing))}"
     return text + (f"; unknown {', '.join(some(unknown))}" if unknown else "")
-
-
-def _first_bad(values: Array) -> str:
-    finite = np.isfinite(values)
-    where = int(np.argmin(finite))
-    return f"{values[where]} at {where}"

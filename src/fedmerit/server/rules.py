@@ -1,7 +1,7 @@
 """How a round is settled: one frozen set of rules that checks itself, and passes as a whole."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from fedmerit.aggregators import AGGREGATORS
@@ -12,6 +12,7 @@ from fedmerit.scorers import Merit, make_scorer
 from fedmerit.types import Needs, Scorer, needs_of
 from fedmerit.validation import check_number
 
+SIZES = ("claimed", "audited", "ignore")
 WEIGHTINGS = ("engine", "gated", "score", "size", "uniform")
 
 
@@ -28,6 +29,10 @@ class RoundRules:
         equal ones where sizes are not known), nothing for the others; "gated": softmax of `alpha`
         times the score over clients with evidence of work, nothing for the others; "score": softmax
         over all (Fed-PCA); "size": by claimed data size (FedAvg); "uniform".
+    sizes : str
+        Whether data sizes count, which are claims: "claimed", as FedAvg does; "audited": only in
+        rounds in which lengths of updates grow with claimed sizes; "ignore", for federations of
+        strangers.
     alpha : float
         How strongly weights follow scores.
     rule : str
@@ -46,6 +51,7 @@ class RoundRules:
     rule: str = "mean"
     norm_bound: float | None = None
     reward: RewardRule | None = None
+    sizes: str = "claimed"
 
     def __post_init__(self) -> None:
         scorer: object = self.scorer
@@ -59,6 +65,8 @@ class RoundRules:
         elif reward is not None and not isinstance(reward, RewardRule):
             raise SettingError(f"reward must be a RewardRule or its name, got {reward!r}")
         check_number("alpha", self.alpha, least=0)
+        if self.sizes not in SIZES:
+            raise UnknownNameError.of("sizes", self.sizes, SIZES)
         if self.weighting not in WEIGHTINGS:
             raise UnknownNameError.of("weighting", self.weighting, WEIGHTINGS)
         if self.weighting in ("gated", "score") and self.scorer is None:
@@ -77,12 +85,22 @@ class RoundRules:
             )
 
     @classmethod
-    def of(cls, rules: "RoundRules | None", settings: Mapping[str, object]) -> "RoundRules":
-        """Return `rules`, or rules made of single `settings`; both at once are an error."""
+    def of(
+        cls,
+        rules: "RoundRules | None",
+        settings: Mapping[str, object],
+        *,
+        beside: Iterable[str] = (),
+    ) -> "RoundRules":
+        """Return `rules`, or rules made of single `settings`; both at once are an error.
+
+        `beside` are the caller's other arguments, of which an unknown name may be a misspelling.
+        """
         names = [known.name for known in fields(cls)]
         for name in settings:
             if name not in names:
-                raise UnknownNameError.of("setting", name, names)
+                others = {*names, *beside} - {"self", "settings"}
+                raise UnknownNameError.of("setting", name, others)
         if rules is None:
             return cls(**settings)  # type: ignore[arg-type]
         if settings:

@@ -1,5 +1,6 @@
 """`Server`: the state of a federation, and one verb that settles a round."""
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -162,7 +163,7 @@ class Server:
         about: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
-        self.rules = RoundRules.of(rules, settings)
+        self.rules = RoundRules.of(rules, settings, beside=inspect.signature(Server).parameters)
         self.seed, self._record, self._key = seed, record, key
         self._about, self._run = dict(about or {}), uuid4().hex
         self._layers, self._scored, self._touched = layers, scored, touched
@@ -198,6 +199,18 @@ class Server:
         if self._pending is None:
             raise SettingError("a round must be judged before it can be looked at, got none")
         return self._pending
+
+    @property
+    def sizes_count(self) -> bool:
+        """Whether the weights of the round under way follow claimed data sizes."""
+        return self._judged is None or self._judged.sizes_count
+
+    def shortened(self) -> dict[str, float]:
+        """Return the clients of the round under way whose update is too long, and what is kept."""
+        if self._judged is None:
+            return {}
+        pairs = zip(self._judged.replies.clients, self._judged.keep, strict=True)
+        return {client: float(share) for client, share in pairs if share < 1}
 
     @property
     def round(self) -> int:

@@ -5,9 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedmerit.errors import CheckpointError
 from fedmerit.server.state import read_state, state_arrays, state_from, write_state
 from fedmerit.simulation.federation import FederationState
+
+_OWN = "own "  # and the client: its first reports
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,11 @@ class Checkpoint:
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write `checkpoint`; a crash leaves the one before it."""
     arrays, meta = state_arrays(checkpoint.state.server)
+    own = checkpoint.state.own
+    for client, past in own.items():
+        arrays[f"{_OWN}{client}"] = np.stack(past)
     run = {
+        "own": list(own),
         "fingerprint": checkpoint.fingerprint,
         "norms": list(checkpoint.state.norms),
         "sizes": list(checkpoint.sizes),
@@ -36,7 +45,11 @@ def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
     try:
         run = meta["simulation"]
         checkpoint = Checkpoint(
-            FederationState(state_from(arrays, meta), tuple(run["norms"])),
+            FederationState(
+                state_from(arrays, meta),
+                tuple(run["norms"]),
+                {client: tuple(_floats(arrays[f"{_OWN}{client}"])) for client in run["own"]},
+            ),
             run["fingerprint"],
             tuple(run["sizes"]),
         )
@@ -49,6 +62,10 @@ def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
             "continue it with the settings it was started with, or choose another folder"
         )
     return checkpoint
+
+
+def _floats(array: NDArray[np.generic]) -> NDArray[np.float32]:
+    return array.astype(np.float32, copy=False)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from torch import nn
@@ -30,11 +30,13 @@ from fedmerit.types import FloatArray, Rejection, RoundRecord
 class FederationState:
     """What a federation knows after a round; all that a checkpoint has to keep.
 
-    `norms` are those of all global updates, oldest first.
+    `norms` are those of all global updates, oldest first; `own` are the first reports of clients
+    that remember them.
     """
 
     server: ServerState
     norms: tuple[float, ...] = ()
+    own: Mapping[int, tuple[Vector, ...]] = field(default_factory=dict)
 
     @property
     def round(self) -> int:
@@ -125,7 +127,11 @@ class Federation:
         with clock.phase("reports"):
             reports = {c: self._report(c, number, state, clients, honest) for c in clients}
         used = [c for c in clients if np.isfinite(reports[c].update).all()]
-        rejected = [Rejection(str(c), "the update is not finite") for c in clients if c not in used]
+        rejected = [
+            Rejection(self._account(c, number), "the update is not finite")
+            for c in clients
+            if c not in used
+        ]
         server.judge_replies(self._upload({c: reports[c] for c in used}, number, clock), rejected)
         server.combine()
         if evaluate:
@@ -134,7 +140,8 @@ class Federation:
         record = server.write()
         assert record is not None, "the round was judged above"
         change = (server.state.model - state.model).astype(np.float64)
-        return FederationState(server.state, (*state.norms, float(np.linalg.norm(change)))), record
+        norms = (*state.norms, float(np.linalg.norm(change)))
+        return FederationState(server.state, norms, self._remembered(state.own, reports)), record
 
     def participants(self, number: int) -> list[int]:
         """Draw the clients of a round, sorted; a subclass may know who is there at all."""
@@ -190,10 +197,26 @@ class Federation:
                 group_update=honest.get(first) if behaviour.shares else None,
                 num_examples=len(self.task.parts[self._holder(client)]),
                 participants=len(clients),
+                own_reports=state.own.get(client, ()),
                 rng=stream(seed, "round", number, "client", client, "report"),
                 group_rng=stream(seed, "round", number, "group", behaviour.label),
             )
         )
+
+    def _remembered(
+        self, own: Mapping[int, tuple[Vector, ...]], reports: Mapping[int, Report]
+    ) -> dict[int, tuple[Vector, ...]]:
+        """Return the first reports of clients that remember them, with those of this round."""
+        known = dict(own)
+        for client, report in reports.items():
+            past = known.get(client, ())
+            if len(past) < self.behaviours[client].remembers:
+                known[client] = (*past, report.update)
+        return known
+
+    def _account(self, client: int, number: int) -> str:
+        """Return the name under which a client takes part in a round."""
+        return self.behaviours[client].account(client, number)
 
     def _upload(self, reports: Mapping[int, Report], number: int, clock: Clock) -> Replies:
         """Return what reaches the server; levels, where clients upload these, with their values."""
@@ -207,7 +230,7 @@ class Federation:
                 signals = self.config.upload.quantise(updates, rng)
                 updates = self.config.upload.dequantise(signals)
         return Replies(
-            clients=[str(client) for client in reports],
+            clients=[self._account(client, number) for client in reports],
             updates=updates,
             num_examples=[report.num_examples for report in reports.values()],
             signals=signals,

@@ -1,14 +1,14 @@
-"""What every benchmark is: rows from a seed, and a page and a picture from the rows."""
+"""What every benchmark is: rows, and a page and a picture from the rows."""
 
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from fedmerit.errors import MissingExtraError
+from fedmerit.errors import DataError, MissingExtraError
 from fedmerit.experiments.picture import save
 from fedmerit.files import whole_file
 from fedmerit.simulation.datasets import Dataset
@@ -35,30 +35,19 @@ class Table:
         return "\n".join(lines)
 
 
-class Benchmark(ABC, Generic[RowT]):
-    """One question and how it is answered.
+class Results(ABC, Generic[RowT]):
+    """One question, and how its answers are shown.
 
     Attributes
     ----------
     name : str
     first_seed, seeds : int
         The seeds of a full run, fixed before anything was looked at.
-    datasets : tuple of str
-        What it can run on, the default first.
     """
 
     name: ClassVar[str]
     first_seed: ClassVar[int]
     seeds: ClassVar[int]
-    datasets: ClassVar[tuple[str, ...]] = ("mnist",)
-
-    @abstractmethod
-    def steps(self, quick: bool) -> int:
-        """Return how often `run` ticks for one seed."""
-
-    @abstractmethod
-    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[RowT]:
-        """Run one seed; `tick` is told how far it is."""
 
     @abstractmethod
     def tables(self, rows: Sequence[RowT]) -> list[Table]:
@@ -73,20 +62,31 @@ class Benchmark(ABC, Generic[RowT]):
         """Draw the rows on an empty matplotlib figure."""
 
 
-def write(
-    benchmark: Benchmark[RowT], rows: Sequence[RowT], folder: Path, command: str
-) -> list[Path]:
+class Benchmark(Results[RowT]):
+    """A question that is answered seed by seed, on a data set.
+
+    Attributes
+    ----------
+    datasets : tuple of str
+        What it can run on, the default first.
+    """
+
+    datasets: ClassVar[tuple[str, ...]] = ("mnist",)
+
+    @abstractmethod
+    def steps(self, quick: bool) -> int:
+        """Return how often `run` ticks for one seed."""
+
+    @abstractmethod
+    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[RowT]:
+        """Run one seed; `tick` is told how far it is."""
+
+
+def write(benchmark: Results[RowT], rows: Sequence[RowT], folder: Path, command: str) -> list[Path]:
     """Write the rows as CSV, the page as Markdown and the picture as SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "svg"))
-    with (
-        whole_file(table) as partial,
-        partial.open("w", encoding="utf-8", newline="") as file,
-    ):
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([field.name for field in fields(rows[0])])  # type: ignore[arg-type]
-        for row in rows:
-            writer.writerow(_plain(v) for v in asdict(row).values())  # type: ignore[call-overload]
+    write_rows(table, rows)
     figure = _figure()
     benchmark.draw(rows, figure)
     save(figure, picture)
@@ -96,6 +96,40 @@ def write(
     with whole_file(page) as partial:
         partial.write_text(body, encoding="utf-8")
     return [table, page, picture]
+
+
+def write_rows(path: Path, rows: Sequence[RowT]) -> None:
+    """Write dataclasses as CSV; NaN is empty."""
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([field.name for field in fields(rows[0])])  # type: ignore[arg-type]
+        for row in rows:
+            writer.writerow(_plain(v) for v in asdict(row).values())  # type: ignore[call-overload]
+
+
+def read_rows(path: Path, kind: type[RowT]) -> list[RowT]:
+    """Read what `write_rows` wrote; no rows where there is no file."""
+    if not path.exists():
+        return []
+    columns: dict[str, Any] = {f.name: f.type for f in fields(kind)}  # type: ignore[arg-type]
+    rows = []
+    with path.open(encoding="utf-8", newline="") as file:
+        for line, record in enumerate(csv.DictReader(file), start=2):
+            if record.keys() != columns.keys():
+                raise DataError(f"{path} must have the columns {', '.join(columns)}, got others")
+            try:
+                rows.append(kind(**{n: _READ[columns[n]](v) for n, v in record.items()}))
+            except (KeyError, ValueError) as error:
+                raise DataError(f"{path}, line {line}, cannot be read: {error}") from None
+    return rows
+
+
+_READ: dict[Any, Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    float: lambda text: float(text) if text else nan,
+    bool: {"True": True, "False": False}.__getitem__,
+}
 
 
 def _figure() -> Any:

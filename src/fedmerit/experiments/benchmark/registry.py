@@ -4,17 +4,18 @@ from typing import Any
 
 from fedmerit.errors import UnknownNameError
 from fedmerit.experiments.benchmark.attacks import Attacks
-from fedmerit.experiments.benchmark.base import Benchmark
+from fedmerit.experiments.benchmark.base import Results
 from fedmerit.experiments.benchmark.contribution import Contribution
 from fedmerit.experiments.benchmark.free_riders import FreeRiders
+from fedmerit.experiments.benchmark.models.benchmark import Models
 from fedmerit.experiments.benchmark.null import Null
 
-BENCHMARKS: dict[str, type[Benchmark[Any]]] = {
-    kind.name: kind for kind in (Attacks, Contribution, FreeRiders, Null)
+BENCHMARKS: dict[str, type[Results[Any]]] = {
+    kind.name: kind for kind in (Attacks, Contribution, FreeRiders, Models, Null)
 }
 
 
-def find_benchmark(name: str) -> Benchmark[Any]:
+def find_benchmark(name: str) -> Results[Any]:
     """Return the benchmark called `name`."""
     if name not in BENCHMARKS:
         raise UnknownNameError.of("benchmark", name, BENCHMARKS)

@@ -135,3 +135,66 @@ class FreeRiderRow:
     recall: float
     false_alarms: int
     accuracy: float
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One behaviour in one federation of the models benchmark, over all rounds.
+
+    Attributes
+    ----------
+    task, behaviour : str
+    seed : int
+    quick : bool
+        Whether the task had little data.
+    clients, liars, rounds : int
+        Where nobody lies, columns about liars are about those who otherwise would.
+    honest_flagged, honest_unweighted : float
+        Share of honest reports that were accused or rejected, and that had no weight.
+    honest_named : int
+        Honest clients named by evidence over rounds at the end.
+    flagged, named : float
+        Share of dishonest reports accused or rejected, and of dishonest clients named.
+    weight : float
+        Weight per example held of a dishonest client relative to that of an honest one.
+    pay : float
+        Sum of the payments of a dishonest client relative to that of an honest one.
+    pay_spread : float
+        Standard deviation of the sums that honest clients are paid, relative to their mean.
+    undecided : float
+        Share of reports about which the scorer did not decide.
+    honest_kinds, kinds : str
+        Kinds of flags of honest and of dishonest reports, with counts.
+    accuracy, fedavg, median, home : float
+        Held-out accuracy, mean after the last three rounds: ours, FedAvg, the coordinate-wise
+        median, and FedAvg where the dishonest stay at home.
+    same_bits : bool
+        Whether our last model is, bit for bit, that of FedAvg without the dishonest.
+    difference : float
+        The largest difference between a parameter of one and of the other.
+    """
+
+    task: str
+    behaviour: str
+    seed: int
+    quick: bool
+    clients: int
+    liars: int
+    rounds: int
+    honest_flagged: float
+    honest_unweighted: float
+    honest_named: int
+    flagged: float
+    named: float
+    weight: float
+    pay: float
+    pay_spread: float
+    undecided: float
+    honest_kinds: str
+    kinds: str
+    accuracy: float
+    fedavg: float
+    median: float
+    home: float
+    same_bits: bool
+    difference: float

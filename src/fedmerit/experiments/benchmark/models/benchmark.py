@@ -1,0 +1,128 @@
+"""Does the default hold on models that nobody tuned it on? Cell by cell, so that it can go on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedmerit.behaviours import parse_behaviour
+from fedmerit.errors import DataError, UnknownNameError
+from fedmerit.experiments.benchmark.base import Results, Table, Tick
+from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench
+from fedmerit.experiments.benchmark.models.page import draw, page, tables
+from fedmerit.experiments.benchmark.models.registry import TASKS
+from fedmerit.experiments.benchmark.rows import ModelRow
+
+
+class Models(Results[ModelRow]):
+    """Accuracy, weight, pay and flags of every behaviour on every task."""
+
+    name = "models"
+    first_seed, seeds = 700, 3
+
+    def tables(self, rows: Sequence[ModelRow]) -> list[Table]:
+        """Return one table of all tasks and one per task."""
+        return tables(rows)
+
+    def page(self, rows: Sequence[ModelRow]) -> str:
+        """Describe settings and results."""
+        return page(rows)
+
+    def draw(self, rows: Sequence[ModelRow], figure: Any) -> None:
+        """Draw how far accuracy is from FedAvg's, and weights."""
+        draw(rows, figure)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run.
+
+    Attributes
+    ----------
+    seeds : sequence of int
+    quick : bool
+        Little data, and few behaviours unless they are given.
+    tasks, behaviours : tuple of str
+        All if empty.
+    folder : path or None
+        Where IDX files and texts are looked for first.
+    """
+
+    seeds: Sequence[int]
+    quick: bool = False
+    tasks: tuple[str, ...] = ()
+    behaviours: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.tasks:
+            if name not in TASKS:
+                raise UnknownNameError.of("task", name, TASKS)
+        for text in self.behaviours:
+            parse_behaviour(text)
+
+    def cells(self) -> list[tuple[str, int, str]]:
+        """Return every (task, seed, behaviour), those of a task and seed in succession."""
+        told = self.behaviours or (QUICK if self.quick else BEHAVIOURS)
+        return [
+            (task, seed, behaviour)
+            for seed in self.seeds
+            for task in self.tasks or TASKS
+            for behaviour in told
+        ]
+
+    @property
+    def command(self) -> str:
+        """What a user types to get all of it."""
+        return " ".join(
+            [
+                f"fedmerit benchmark models --seed {self.seeds[0]} --seeds {len(self.seeds)}",
+                *(["--quick"] if self.quick else []),
+                *(f"--task {task}" for task in self.tasks),
+                *(f"--behaviour {behaviour}" for behaviour in self.behaviours),
+            ]
+        )
+
+
+def key(row: ModelRow) -> tuple[str, int, str]:
+    """Return which cell a row belongs to."""
+    return row.task, row.seed, row.behaviour
+
+
+def ordered(rows: Sequence[ModelRow]) -> list[ModelRow]:
+    """Sort rows as a run without stops would write them, whatever was run first."""
+    tasks, behaviours = list(TASKS), list(BEHAVIOURS)
+
+    def place(row: ModelRow) -> tuple[int, int, str, int]:
+        known = row.behaviour in behaviours
+        number = behaviours.index(row.behaviour) if known else len(behaviours)
+        return tasks.index(row.task), number, row.behaviour, row.seed
+
+    return sorted(rows, key=place)
+
+
+def run_plan(
+    plan: Plan, done: Sequence[ModelRow], begin: Tick, leave_out: Tick
+) -> Iterator[ModelRow]:
+    """Run the cells that are not `done`; `begin` is told about each of all.
+
+    A task whose data is not there is left out, which `leave_out` is told once, unless the plan
+    names it.
+    """
+    known = {key(row) for row in done}
+    bench: Bench | None = None
+    lacking: set[str] = set()
+    for task, seed, behaviour in plan.cells():
+        begin(f"{task}, {behaviour}, seed {seed}")
+        if (task, seed, behaviour) in known or task in lacking:
+            continue
+        if bench is None or (bench.task.name, bench.seed) != (task, seed):
+            try:
+                bench = Bench(task, seed, quick=plan.quick, folder=plan.folder)
+            except DataError as error:
+                if task in plan.tasks:
+                    raise
+                lacking.add(task)
+                leave_out(f"{task} is left out: {error}")
+                continue
+        yield bench.run(behaviour)

@@ -1,0 +1,94 @@
+"""One cell of the benchmark: a task, a behaviour and a seed, under four servers."""
+
+from pathlib import Path
+
+from fedmerit.behaviours import parse_behaviour
+from fedmerit.experiments.benchmark.models.combine import (
+    coordinate_median,
+    difference,
+    fedavg,
+    same_bits,
+)
+from fedmerit.experiments.benchmark.models.federation import Cast, accuracy, federate, make_cast
+from fedmerit.experiments.benchmark.models.ours import Ours, judge
+from fedmerit.experiments.benchmark.models.registry import make_task
+from fedmerit.experiments.benchmark.models.task import State
+from fedmerit.experiments.benchmark.models.training import sent_state
+from fedmerit.experiments.benchmark.rows import ModelRow
+
+# What 30 % of the clients do, one at a time. Settings follow the name, as everywhere.
+BEHAVIOURS = (
+    "honest",
+    "random-update",
+    "random-model",
+    "zero",
+    "stale",
+    "older:2",
+    "older:5",
+    "averaged",
+    "extrapolated",
+    "renaming",
+    "advanced-delta",
+    "adaptive",
+    "advanced-rider",
+    "disguised",
+    "sign-mimic",
+    "informed",
+    "colluders",
+    "rotating",
+    "mixed",
+    "lazy",
+    "copies",
+    "copies:0.2",
+    "fake-data",
+    "noise:0.01",
+    "inflated-size:10",
+    "boost:2",
+    "boost:3",
+    "boost:100",
+    "label-flip",
+    "loud-flip",
+    "sign-flip",
+)
+QUICK = ("honest", "stale", "random-update", "copies:0.2", "boost:2", "label-flip", "sign-flip")
+
+
+class Bench:
+    """A task with the draws of a seed; what all its cells share is run once."""
+
+    def __init__(self, name: str, seed: int, *, quick: bool, folder: Path | None = None) -> None:
+        self.task = make_task(name, seed, quick=quick, folder=folder)
+        self.seed, self.quick = seed, quick
+        self._home: list[State] | None = None
+
+    def run(self, behaviour: str) -> ModelRow:
+        """Run one behaviour under every server, with the same draws."""
+        task, seed = self.task, self.seed
+        cast = make_cast(task, parse_behaviour(behaviour), seed)
+        plain = federate(task, cast, seed, fedavg)
+        home = self._at_home(cast) if cast.liars else plain
+        middle = federate(task, cast, seed, coordinate_median)
+        ours = Ours(sent_state(task.module), seed)
+        states = federate(task, cast, seed, ours.settle)
+        return ModelRow(
+            task=task.name,
+            behaviour=behaviour,
+            seed=seed,
+            quick=self.quick,
+            clients=len(task.clients),
+            liars=len(cast.liars),
+            rounds=task.rounds,
+            accuracy=accuracy(task, states),
+            fedavg=accuracy(task, plain),
+            median=accuracy(task, middle),
+            home=accuracy(task, home),
+            same_bits=same_bits(states[-1], home[-1]),
+            difference=difference(states[-1], home[-1]),
+            **vars(judge(ours.results, ours.named, cast, task.sizes)),
+        )
+
+    def _at_home(self, cast: Cast) -> list[State]:
+        """Run FedAvg without the dishonest, which is the same whatever they would do."""
+        if self._home is None:
+            self._home = federate(self.task, cast, self.seed, fedavg, cast.others)
+        return self._home

@@ -1,0 +1,75 @@
+"""Lengths: shortened only if far out for their round and size, and if they take over."""
+
+import numpy as np
+import pytest
+
+from fedmerit.evidence.length import growth_of, kept_share
+
+RATE = 0.01
+
+
+def kept(norms, sizes=None, weights=None, members=None):
+    count = len(norms)
+    weights = np.full(count, 1 / count) if weights is None else weights
+    members = np.ones(count, dtype=bool) if members is None else members
+    return kept_share(np.asarray(norms, dtype=float), sizes, weights, members, RATE)
+
+
+def usual(clients, spread=0.1, seed=0):
+    return np.exp(spread * np.random.default_rng(seed).normal(size=clients))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_honest_lengths_are_kept(seed):
+    assert (kept(usual(12, 0.3, seed)) == 1).all()
+
+
+@pytest.mark.parametrize("factor", [5, 100, 1e6])
+def test_a_minority_that_takes_over_is_cut_to_the_usual_length(factor):
+    norms = usual(20)
+    norms[:6] *= factor
+    share = kept(norms)
+    assert (share[6:] == 1).all()
+    np.testing.assert_allclose(norms[:6] * share[:6], np.median(norms[6:]), rtol=0.2)
+    moved = norms * share
+    assert moved[:6].sum() / moved.sum() == pytest.approx(0.3, abs=0.03)
+
+
+def test_one_client_that_breaks_out_without_taking_over_is_left_alone():
+    norms = usual(12)
+    norms[4] *= 8  # eight of nineteen
+    assert (kept(norms) == 1).all()
+
+
+def test_large_clients_may_send_long_updates():
+    sizes = np.geomspace(50, 3000, 16)
+    norms = usual(16) * sizes**0.6
+    weights = sizes / sizes.sum()
+    assert (kept(norms, sizes, weights) == 1).all()
+    norms[3] *= 1000  # a small one sends what no size accounts for
+    share = kept(norms, sizes, weights)
+    assert share[3] < 0.01
+    assert (np.delete(share, 3) == 1).all()
+
+
+def test_a_majority_is_the_yardstick_and_not_an_outlier():
+    norms = usual(10)
+    norms[:6] *= 100
+    assert (kept(norms)[:6] == 1).all()
+
+
+def test_without_a_cohort_nobody_is_shortened():
+    norms = usual(10)
+    norms[0] *= 1000
+    assert (kept(norms, members=np.zeros(10, dtype=bool)) == 1).all()
+
+
+def test_growth_with_size_is_seen_and_its_absence_too():
+    rng = np.random.default_rng(3)
+    sizes = np.geomspace(50, 3000, 14)
+    grows = growth_of(sizes**0.5 * np.exp(0.1 * rng.normal(size=14)), sizes)
+    assert grows.slope == pytest.approx(0.5, abs=0.05)
+    assert grows.shown
+    claimed = np.where(np.arange(20) < 6, 2000.0, 200.0)  # equal clients, six of whom lie
+    assert not growth_of(np.exp(0.1 * rng.normal(size=20)), claimed).shown
+    assert growth_of(usual(10), np.full(10, 300.0)) is None
