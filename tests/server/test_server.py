@@ -659,6 +659,29 @@ def test_an_evaluation_that_fails_does_not_lose_the_round(tmp_path):
     assert len(content(tmp_path / "a.ledger")) == 2
 
 
+def test_metrics_of_any_number_type_are_plain_numbers_on_record(tmp_path):
+    found = {"half": np.float16(0.5), "one": np.float32(1), "count": np.int64(3), "yes": True}
+    settings = {"ledger": tmp_path / "a.ledger", "state": tmp_path / "a.state"}
+    with new(**settings) as server:
+        server.settle(updates=updates(1), evaluate=lambda _: found)
+        with pytest.raises(SettingError, match="metrics must be numbers, got 'good' for judgement"):
+            server.settle(updates=updates(2), evaluate=lambda _: {"judgement": "good"})
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        first, second = ledger.rounds()
+    assert first.metrics == {"half": 0.5, "one": 1.0, "count": 3.0, "yes": 1.0}
+    assert second.metrics == {}
+
+
+def test_a_name_that_cannot_be_written_down_is_refused_before_anything_is_done(tmp_path):
+    with new(ledger=tmp_path / "a.ledger", state=tmp_path / "a.state") as server:
+        server.settle(updates=updates(1))
+        sent = updates(2) | {"\ud800": updates(2)["ann"]}
+        match = "clients must have names that are valid Unicode"
+        unchanged(server, lambda: server.settle(updates=sent), UpdatesError, match)
+        server.settle(updates=updates(2))
+    assert len(content(tmp_path / "a.ledger")) == 2
+
+
 def test_the_record_is_handed_on():
     records = []
     server = new(record=records.append)

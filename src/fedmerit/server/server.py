@@ -242,7 +242,7 @@ class Server:
                 raise UpdatesError(f"a model must be a vector or a mapping, got {array.shape}")
             return {_VECTOR: array}
         arrays = {str(name): as_array(str(name), value) for name, value in model.items()}
-        _check_different("arrays", model)
+        _check_names("arrays", model)
         return arrays
 
     def _own_copies(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -356,7 +356,8 @@ class Server:
     def note(self, metrics: Mapping[str, float]) -> None:
         """Add metrics, or seconds of the engine's own phases, to the round that is under way."""
         if self._pending is not None:
-            known = {**self._pending.metrics, **metrics}
+            found = {str(name): _number(name, value) for name, value in metrics.items()}
+            known = {**self._pending.metrics, **found}
             self._pending = replace(self._pending, metrics=known)
 
     def write(self) -> RoundRecord | None:
@@ -390,7 +391,7 @@ class Server:
                 raise UpdatesError(f"sizes must be of clients that replied, got {name!r}")
         start = self.state.model if models is not None else None
         clients = sorted(map(str, sent))
-        _check_different("clients", sent)
+        _check_names("clients", sent)
         by_text = {str(name): name for name in sent}
         rows = np.empty((len(clients), self.layout.parameters), dtype=self.layout.dtype)
         used: list[str] = []
@@ -414,7 +415,7 @@ class Server:
             reply = {_VECTOR: reply}
         if not isinstance(reply, Mapping):
             raise UpdatesError(f"a reply must be arrays by name, got {type(reply).__name__}")
-        _check_different("arrays", reply)
+        _check_names("arrays", reply)
         arrays = {str(name): value for name, value in reply.items()}
 
         def read(name: str, shape: tuple[int, ...]) -> Array:
@@ -571,8 +572,19 @@ class Server:
         self.close()
 
 
-def _check_different(what: str, names: Iterable[object]) -> None:
+def _number(name: object, value: Any) -> float:
+    """Return a metric as a plain number, whatever library it is from."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise SettingError(f"metrics must be numbers, got {value!r} for {name}"[:200]) from None
+
+
+def _check_names(what: str, names: Iterable[object]) -> None:
     counts = Counter(map(str, names))
+    for name in counts:
+        if not name.isascii() and name != name.encode(errors="replace").decode():
+            raise UpdatesError(f"{what} must have names that are valid Unicode, got {name[:60]!r}")
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise UpdatesError(
