@@ -37,12 +37,16 @@ def benchmark(
     behaviour: Annotated[
         list[str] | None, typer.Option(help="Of models: this behaviour only; may be repeated.")
     ] = None,
+    keep_old: Annotated[
+        bool, typer.Option(help="Of models: take rows that other code decided as they are.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a benchmark and write its table, page and picture, after every seed.
 
     The benchmark models goes on where it was stopped: cells that are in the table of the folder
-    are not run again.
+    are not run again unless the code that decides them changed. FedAvg and the median, which
+    fedmerit's own code does not decide, are kept in the folder models.kept.
 
     Example: fedmerit benchmark null --quick --dataset digits
     """
@@ -61,7 +65,9 @@ def benchmark(
     if not isinstance(chosen, Benchmark):
         if dataset is not None:
             raise SettingError(f"{name} has tasks with data of their own, got dataset {dataset}")
-        rows, files = run_models(numbers, out, data_dir, quick, task or (), behaviour or ())
+        rows, files = run_models(
+            numbers, out, data_dir, quick, task or (), behaviour or (), keep_old
+        )
     else:
         if task or behaviour:
             raise SettingError(f"only models has tasks and behaviours to choose from, got {name}")

@@ -18,8 +18,12 @@ def run_models(
     quick: bool,
     tasks: Sequence[str],
     behaviours: Sequence[str],
+    keep_old: bool,
 ) -> tuple[list["ModelRow"], list[Path]]:
-    """Run what is not in the table yet; return its rows and the files that were written."""
+    """Run what is not in the table yet, or was decided by other code.
+
+    Returns its rows and the files that were written.
+    """
     from fedmerit.experiments.benchmark.base import read_rows, write, write_rows
     from fedmerit.experiments.benchmark.models.benchmark import (
         Models,
@@ -30,11 +34,12 @@ def run_models(
     )
     from fedmerit.experiments.benchmark.rows import ModelRow
 
-    plan = Plan(seeds, quick, tuple(tasks), tuple(behaviours), folder)
+    kept = out / f"{Models.name}.kept"
+    plan = Plan(seeds, quick, tuple(tasks), tuple(behaviours), folder, kept, keep_old)
     cells = plan.cells()
     table = out / f"{Models.name}.csv"
-    rows = read_rows(table, ModelRow)
-    if any(row.quick != quick for row in rows):
+    found = {key(row): row for row in read_rows(table, ModelRow)}
+    if any(row.quick != quick for row in found.values()):
         raise SettingError(
             f"{table} must not mix quick and full runs, got {'full' if quick else 'quick'} ones in "
             "it: choose another folder with --out"
@@ -46,14 +51,14 @@ def run_models(
             steps = bar.add_task("cells", total=len(cells), status="")
             for row in run_plan(
                 plan,
-                rows,
+                list(found.values()),
                 lambda told: bar.update(steps, advance=1, status=told),
                 lambda told: errors.print(told, soft_wrap=True, highlight=False, markup=False),
             ):
-                rows.append(row)
-                write_rows(table, rows)
+                found[key(row)] = row
+                write_rows(table, list(found.values()))
     finally:
+        rows = ordered(list(found.values()))
         if rows:
-            rows = ordered(rows)
             files = write(Models(), rows, out, plan.command)
     return [row for row in rows if key(row) in cells], files

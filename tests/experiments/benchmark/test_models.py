@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from fedmerit.behaviours import Honest, LocalData, parse_behaviour
 from fedmerit.cli.app import app
 from fedmerit.errors import DataError, SettingError, UnknownNameError
 from fedmerit.experiments.benchmark.base import read_rows, write_rows
-from fedmerit.experiments.benchmark.models import page
+from fedmerit.experiments.benchmark.models import baselines, benchmark, cells, page
+from fedmerit.experiments.benchmark.models.baselines import Baselines
 from fedmerit.experiments.benchmark.models.benchmark import Plan, ordered, run_plan
 from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench
 from fedmerit.experiments.benchmark.models.combine import (
@@ -34,6 +36,7 @@ from fedmerit.experiments.benchmark.models.training import (
     train_client,
 )
 from fedmerit.experiments.benchmark.rows import ModelRow
+from fedmerit.experiments.fingerprint import code_of, place_of
 from fedmerit.flags import Flag, Kind
 from fedmerit.rng import stream
 from fedmerit.server import Result
@@ -245,10 +248,69 @@ def test_cells_are_run_once_and_continued(tmp_path, monkeypatch):
     text = (tmp_path / "models.md").read_text()
     assert "fedmerit benchmark models --seed 900 --seeds 1 --quick --task tiny" in text
     assert "## Task tiny" in text
-    assert (tmp_path / "models.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "models.svg").read_text(encoding="utf-8")
     mixed = call("--task", "tiny", "--out", str(tmp_path)).exception
     assert isinstance(mixed, SettingError)
     assert "must not mix quick and full runs" in str(mixed)
+
+
+def test_rows_of_other_code_are_run_again_and_servers_without_scores_are_not(tmp_path, monkeypatch):
+    options = ("--quick", "--task", "tiny", "--behaviour", "stale", "--behaviour", "honest")
+    options += ("--seed", "900", "--out", str(tmp_path), "--json")
+    assert call(*options).exit_code == 0
+    ran = []
+
+    def watch(module):
+        @wraps(federate)
+        def watched(*told):
+            ran.append(module)
+            return federate(*told)
+
+        monkeypatch.setattr(module, "federate", watched)
+
+    watch(baselines)
+    watch(cells)
+    first = json.loads(call(*options).stdout)
+    assert {len(row["code"]) for row in first} == {8}
+    for module in (cells, benchmark):
+        monkeypatch.setattr(module, "row_code", lambda *_: "other")
+    assert json.loads(call(*options, "--keep-old").stdout) == first
+    assert not ran
+    assert call(*options).exit_code == 0
+    assert ran == [cells, cells]
+    assert json.loads(call(*options).stdout) == [{**row, "code": "other"} for row in first]
+
+
+def test_what_decides_a_server_without_scores_decides_whether_it_runs_again(task, tmp_path):
+    def files():
+        return len(list(tmp_path.iterdir()))
+
+    stale, flipped = (make_cast(task, parse_behaviour(n), 1) for n in ("stale", "label-flip"))
+    bare, kept = Baselines(task, 1), Baselines(task, 1, tmp_path)
+    fresh = bare.run(stale, fedavg, stale.others, with_model=True)
+    for cast in (stale, flipped, stale):  # who stays at home does nothing
+        home = kept.run(cast, fedavg, cast.others, with_model=True)
+        assert home.accuracy == fresh.accuracy
+        assert same_bits(home.model, fresh.model)
+    assert files() == 1
+    assert kept.run(stale, fedavg).accuracy == bare.run(stale, fedavg).accuracy
+    assert files() == 2
+    kept.run(flipped, fedavg)
+    kept.run(flipped, coordinate_median)
+    Baselines(task, 2, tmp_path).run(flipped, fedavg)
+    Baselines(replace(task, rounds=1), 1, tmp_path).run(flipped, fedavg)
+    Baselines(replace(task, clients=task.clients[::-1]), 1, tmp_path).run(flipped, fedavg)
+    assert files() == 7
+
+
+def test_our_own_code_does_not_decide_servers_without_scores():
+    places = [place_of(thing) for thing in (federate, accuracy, fedavg, parse_behaviour("stale"))]
+    assert not {"fedmerit.evidence", "fedmerit.scorers", "fedmerit.server"} & set(
+        code_of(*places).rooms
+    )
+    assert {"fedmerit.evidence", "fedmerit.scorers", "fedmerit.server"} < set(
+        code_of(place_of(Bench)).rooms
+    )
 
 
 def test_what_cannot_be_chosen_says_why(tmp_path):

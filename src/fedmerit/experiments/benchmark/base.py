@@ -15,6 +15,7 @@ from fedmerit.simulation.datasets import Dataset
 
 RowT = TypeVar("RowT")
 Tick = Callable[[str], None]
+CODE = "code"  # the column with the fingerprint of the code that decided a row
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,17 @@ def write_rows(path: Path, rows: Sequence[RowT]) -> None:
 
 
 def read_rows(path: Path, kind: type[RowT]) -> list[RowT]:
-    """Read what `write_rows` wrote; no rows where there is no file."""
+    """Read what `write_rows` wrote; no rows where there is no file.
+
+    Tables from before rows said which code decided them have no such column.
+    """
     if not path.exists():
         return []
     columns: dict[str, Any] = {f.name: f.type for f in fields(kind)}  # type: ignore[arg-type]
     rows = []
     with path.open(encoding="utf-8", newline="") as file:
         for line, record in enumerate(csv.DictReader(file), start=2):
+            record.setdefault(CODE, "")
             if record.keys() != columns.keys():
                 raise DataError(f"{path} must have the columns {', '.join(columns)}, got others")
             try:

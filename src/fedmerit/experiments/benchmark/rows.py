@@ -172,6 +172,8 @@ class ModelRow:
         Whether our last model is, bit for bit, that of FedAvg without the dishonest.
     difference : float
         The largest difference between a parameter of one and of the other.
+    code : str
+        Fingerprint of the code that decided the row.
     """
 
     task: str
@@ -198,3 +200,4 @@ class ModelRow:
     home: float
     same_bits: bool
     difference: float
+    code: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 from fedmerit.behaviours import parse_behaviour
 from fedmerit.errors import DataError, UnknownNameError
 from fedmerit.experiments.benchmark.base import Results, Table, Tick
-from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench
+from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench, row_code
 from fedmerit.experiments.benchmark.models.page import draw, page, tables
 from fedmerit.experiments.benchmark.models.registry import TASKS
 from fedmerit.experiments.benchmark.rows import ModelRow
@@ -46,6 +46,10 @@ class Plan:
         All if empty.
     folder : path or None
         Where IDX files and texts are looked for first.
+    kept : path or None
+        Where federations without scores are kept from one run to the next.
+    keep_old : bool
+        Take rows that other code decided as they are.
     """
 
     seeds: Sequence[int]
@@ -53,6 +57,8 @@ class Plan:
     tasks: tuple[str, ...] = ()
     behaviours: tuple[str, ...] = ()
     folder: Path | None = None
+    kept: Path | None = None
+    keep_old: bool = False
 
     def __post_init__(self) -> None:
         for name in self.tasks:
@@ -104,12 +110,14 @@ def ordered(rows: Sequence[ModelRow]) -> list[ModelRow]:
 def run_plan(
     plan: Plan, done: Sequence[ModelRow], begin: Tick, leave_out: Tick
 ) -> Iterator[ModelRow]:
-    """Run the cells that are not `done`; `begin` is told about each of all.
+    """Run the cells that are not `done` by the code as it is; `begin` is told about each of all.
 
     A task whose data is not there is left out, which `leave_out` is told once, unless the plan
     names it.
     """
-    known = {key(row) for row in done}
+    known = {
+        key(row) for row in done if plan.keep_old or row.code == row_code(row.task, row.behaviour)
+    }
     bench: Bench | None = None
     lacking: set[str] = set()
     for task, seed, behaviour in plan.cells():
@@ -118,7 +126,7 @@ def run_plan(
             continue
         if bench is None or (bench.task.name, bench.seed) != (task, seed):
             try:
-                bench = Bench(task, seed, quick=plan.quick, folder=plan.folder)
+                bench = Bench(task, seed, quick=plan.quick, folder=plan.folder, kept=plan.kept)
             except DataError as error:
                 if task in plan.tasks:
                     raise

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fedmerit.behaviours import parse_behaviour
+from fedmerit.experiments.benchmark.models.baselines import Baselines, Finished
 from fedmerit.experiments.benchmark.models.combine import (
     coordinate_median,
     difference,
@@ -11,10 +12,10 @@ from fedmerit.experiments.benchmark.models.combine import (
 )
 from fedmerit.experiments.benchmark.models.federation import Cast, accuracy, federate, make_cast
 from fedmerit.experiments.benchmark.models.ours import Ours, judge
-from fedmerit.experiments.benchmark.models.registry import make_task
-from fedmerit.experiments.benchmark.models.task import State
+from fedmerit.experiments.benchmark.models.registry import TASKS, make_task
 from fedmerit.experiments.benchmark.models.training import sent_state
 from fedmerit.experiments.benchmark.rows import ModelRow
+from fedmerit.experiments.fingerprint import code_of, place_of
 
 # What 30 % of the clients do, one at a time. Settings follow the name, as everywhere.
 BEHAVIOURS = (
@@ -54,20 +55,41 @@ QUICK = ("honest", "stale", "random-update", "copies:0.2", "boost:2", "label-fli
 
 
 class Bench:
-    """A task with the draws of a seed; what all its cells share is run once."""
+    """A task with the draws of a seed; what all its cells share is run once.
 
-    def __init__(self, name: str, seed: int, *, quick: bool, folder: Path | None = None) -> None:
+    Parameters
+    ----------
+    name : str
+    seed : int
+    quick : bool
+        Whether little data will do.
+    folder : path, optional
+        Where data is looked for first.
+    kept : path, optional
+        Where federations without scores are kept, so that they need not run again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        seed: int,
+        *,
+        quick: bool,
+        folder: Path | None = None,
+        kept: Path | None = None,
+    ) -> None:
         self.task = make_task(name, seed, quick=quick, folder=folder)
         self.seed, self.quick = seed, quick
-        self._home: list[State] | None = None
+        self._baselines = Baselines(self.task, seed, kept)
+        self._home: Finished | None = None
 
     def run(self, behaviour: str) -> ModelRow:
         """Run one behaviour under every server, with the same draws."""
         task, seed = self.task, self.seed
         cast = make_cast(task, parse_behaviour(behaviour), seed)
-        plain = federate(task, cast, seed, fedavg)
+        plain = self._baselines.run(cast, fedavg, with_model=not cast.liars)
         home = self._at_home(cast) if cast.liars else plain
-        middle = federate(task, cast, seed, coordinate_median)
+        middle = self._baselines.run(cast, coordinate_median)
         ours = Ours(sent_state(task.module), seed)
         states = federate(task, cast, seed, ours.settle)
         return ModelRow(
@@ -79,16 +101,23 @@ class Bench:
             liars=len(cast.liars),
             rounds=task.rounds,
             accuracy=accuracy(task, states),
-            fedavg=accuracy(task, plain),
-            median=accuracy(task, middle),
-            home=accuracy(task, home),
-            same_bits=same_bits(states[-1], home[-1]),
-            difference=difference(states[-1], home[-1]),
+            fedavg=plain.accuracy,
+            median=middle.accuracy,
+            home=home.accuracy,
+            same_bits=same_bits(states[-1], home.model),
+            difference=difference(states[-1], home.model),
+            code=row_code(task.name, behaviour),
             **vars(judge(ours.results, ours.named, cast, task.sizes)),
         )
 
-    def _at_home(self, cast: Cast) -> list[State]:
+    def _at_home(self, cast: Cast) -> Finished:
         """Run FedAvg without the dishonest, which is the same whatever they would do."""
         if self._home is None:
-            self._home = federate(self.task, cast, self.seed, fedavg, cast.others)
+            self._home = self._baselines.run(cast, fedavg, cast.others, with_model=True)
         return self._home
+
+
+def row_code(task: str, behaviour: str) -> str:
+    """Return the fingerprint of the code that decides the rows of a task and a behaviour."""
+    chosen = (TASKS[task], parse_behaviour(behaviour), Bench)
+    return code_of(*(place_of(thing) for thing in chosen)).digest
