@@ -8,7 +8,7 @@ from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import Payments, RewardRule, reward_rule
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.quantisers import QUANTISERS, CpSGD, QuantileBins, UniformBins
-from fedmerit.sampling.size import required_parameters, sample_size
+from fedmerit.sampling import required_parameters, sample_size
 from fedmerit.scorers import (
     SCORERS,
     ConditionalPCA,

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.kernels.levels import (
     add_from_table,
-    bin_by_rank,
     bin_uniformly,
+    bins_of_equal_counts,
     round_stochastically,
 )
-from fedmerit.kernels.magnitudes import float_bits
 from fedmerit.rng import seeds
 from fedmerit.types import FloatArray, Quantiser, Signals
 from fedmerit.validation import MAX_LEVELS, check_count, check_levels, check_number
@@ -145,14 +144,6 @@ class CpSGD:
         n, p = self.binomial_trials, self.probability
         mass = [comb(n, r) * p**r * (1 - p) ** (n - r) for r in range(n)]
         return np.cumsum(np.asarray(mass, dtype=np.float64))
-
-
-def bins_of_equal_counts(rows: FloatArray, bins: int) -> NDArray[np.unsignedinteger]:
-    """Return the bin of each value among the values of its row; equal values share one."""
-    bits, sign = float_bits(rows)
-    result = np.empty(rows.shape, dtype=np.min_scalar_type(bins - 1))
-    bin_by_rank(bits, sign, bins, result)
-    return result
 
 
 QUANTISERS: dict[str, type[QuantileBins] | type[UniformBins] | type[CpSGD]] = {

@@ -6,8 +6,7 @@ from hypothesis.extra import numpy as hnp
 
 import fedmerit
 from fedmerit import AGGREGATORS
-from fedmerit.aggregators.network import sorting_network
-from fedmerit.aggregators.rules import krum_distances
+from fedmerit.aggregators.rules import krum_distances, sorting_network
 from fedmerit.errors import SettingError, UnknownNameError, UpdatesError, WeightsError
 from tests import naive
 from tests.strategies import float_matrices

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmerit.comparison.private import inner_products
-from fedmerit.comparison.products import gram
+from fedmerit.comparison.products import gram, round_products
 from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
 from fedmerit.types import RoundInputs
 
@@ -79,7 +78,7 @@ def test_inner_products_of_private_parts_are_those_of_least_squares_remainders(r
     public[1, 130:] = 2 * public[0, 130:]  # dependent in the second stratum
     previous[2] = 0
     starts = np.array([0, 130, d])
-    whole, private = inner_products(RoundInputs(updates, public, previous=previous), starts)
+    whole, private = round_products(RoundInputs(updates, public, previous=previous), starts)
     expected = np.zeros((k, k))
     for begin, end in ((0, 130), (130, d)):
         parts = []
@@ -96,11 +95,11 @@ def test_inner_products_of_private_parts_are_those_of_least_squares_remainders(r
 def test_a_report_made_of_public_vectors_has_no_private_part(rng):
     public = rng.normal(size=(2, 500)).astype(np.float32)
     updates = np.stack([public[0] - 3 * public[1], rng.normal(size=500)]).astype(np.float32)
-    whole, private = inner_products(RoundInputs(updates, public), np.array([0, 500]))
+    whole, private = round_products(RoundInputs(updates, public), np.array([0, 500]))
     assert private[0, 0] < 1e-12 * whole[0, 0]
 
 
-def test_gram_holds_all_inner_products(rng):
+def test_gram_holds_all_round_products(rng):
     rows = rng.normal(size=(5, 131)).astype(np.float32)
     exact = rows.astype(np.float64) @ rows.astype(np.float64).T
     assert gram(rows) == pytest.approx(exact, abs=1e-10)

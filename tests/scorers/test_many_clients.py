@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import fedmerit
-from fedmerit.comparison.agreement import PairScores
-from fedmerit.comparison.pairs import plan_comparisons
-from fedmerit.comparison.panels import draw_panels
+from fedmerit.comparison.pairs import PairScores, draw_panels, plan_comparisons
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError
 from fedmerit.flags import Flag, Kind
 from tests.conftest import JIT_OFF

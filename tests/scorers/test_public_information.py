@@ -9,7 +9,7 @@ import pytest
 import fedmerit
 from fedmerit import Flag, Kind, gated_weights
 from fedmerit.evidence.decisions import agreeing_z, discoveries, upper_tail
-from fedmerit.sampling.strata import assign_strata, lay_out
+from fedmerit.sampling import assign_strata, lay_out
 from fedmerit.scorers import ConditionalPCA, Merit
 from fedmerit.scorers.merit import orientation_of
 from fedmerit.validation import check_round

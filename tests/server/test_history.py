@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedmerit import Contributions, Flag, Kind, Needs, RoundHistory, Watch
-from fedmerit.comparison.panels import join_panels
+from fedmerit.comparison.pairs import join_panels
 from fedmerit.errors import SettingError
 from tests.evidence.cohorts import result_from
 

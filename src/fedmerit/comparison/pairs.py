@@ -1,12 +1,22 @@
-"""Which clients are compared with whom, and the joint counts of those comparisons."""
+"""Who is compared with whom, how far pairs agree, and panels of clients where these are many."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
+from fedmerit.kernels.agreement import (
+    AGREEMENT,
+    CERTIFICATE,
+    CHANCE,
+    OUTPUTS,
+    VARIANCE,
+    score_pairs,
+)
 from fedmerit.kernels.bits import fill_balanced_half
 from fedmerit.kernels.counts import (
     HISTOGRAM_TILE,
@@ -17,7 +27,7 @@ from fedmerit.kernels.counts import (
 )
 from fedmerit.kernels.layout import halve_strata
 from fedmerit.rng import seeds
-from fedmerit.types import Signals
+from fedmerit.types import Contributions, Evidence, Pairs, Signals
 from fedmerit.validation import check_count
 
 # Pairs are counted in blocks, so that memory does not grow with the square of the clients.
@@ -28,6 +38,7 @@ _MATRIX_CLIENTS = 4096
 # Of more clients than this, a matrix is made only if a good part of it would be filled.
 _SPARSE_CLIENTS = 256
 _FILLED = 1 / 16
+_Column = TypeVar("_Column", NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64])
 
 
 def check_enough_parameters(signals: Signals) -> None:
@@ -168,3 +179,134 @@ def mean_over_peers(pairwise: NDArray[np.float64]) -> NDArray[np.float64]:
     total = np.where(compared, pairwise, 0.0).sum(axis=1)
     mean: NDArray[np.float64] = total / compared.sum(axis=1)
     return mean
+
+
+# --- how far they agree
+
+
+@dataclass(frozen=True)
+class PairScores:
+    """Scores of ordered pairs (n, 2) of clients, with what they are made of, (n,) each."""
+
+    clients: int
+    ordered: NDArray[np.int64]
+    score: NDArray[np.float64]
+    agreement: NDArray[np.float64]
+    chance: NDArray[np.float64]
+    z: NDArray[np.float64]
+    certificate: NDArray[np.float64]
+
+    def mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Average the values of each client over its peers, (k,)."""
+        client = self.ordered[:, 0]
+        total = np.bincount(client, values, minlength=self.clients)
+        means: NDArray[np.float64] = total / np.bincount(client, minlength=self.clients)
+        return means
+
+    def matrices(self) -> Pairs | None:
+        """Put everything into (k, k) matrices, NaN where not compared; None if too large."""
+        if not fits_a_matrix(self.clients, len(self.ordered)):
+            return None
+        columns = (self.score, self.agreement, self.chance, self.z)
+        return Pairs(*(pair_matrix(self.clients, self.ordered, column) for column in columns))
+
+
+def score_groups(
+    signals: Signals,
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ordered: NDArray[np.int64],
+) -> PairScores:
+    """Score the `ordered` pairs over groups that are, two by two, the halves of a stratum."""
+    clients = signals.values.shape[0]
+    low, high = ordered.min(axis=1), ordered.max(axis=1)
+    code, where = np.unique(low * clients + high, return_inverse=True)
+    results = _score_blocks(signals, order, starts, np.column_stack(divmod(code, clients)))
+    score = results[:, AGREEMENT] - results[:, CHANCE]
+    deviation = np.sqrt(results[:, VARIANCE])
+    # No spread under independence (a constant report, say) is no evidence either way.
+    z = np.divide(score, deviation, out=np.zeros_like(score), where=deviation > 0)
+    return PairScores(
+        clients=clients,
+        ordered=ordered,
+        score=score[where],
+        agreement=results[where, AGREEMENT],
+        chance=results[where, CHANCE],
+        z=z[where],
+        certificate=results[where, CERTIFICATE],
+    )
+
+
+def _score_blocks(
+    signals: Signals,
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    pairs: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return the results of the pairs, (n, OUTPUTS); their counts are gone when it returns."""
+    results = np.empty((len(pairs), OUTPUTS))
+    for block, counts in joint_counts(signals, order, starts, pairs):
+        part = np.empty((len(block), OUTPUTS))
+        score_pairs(counts, part)
+        results[block] = part
+    return results
+
+
+# --- panels: the cost of many clients is linear in their number
+
+
+def draw_panels(clients: int, largest: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Deal the clients into as few panels as needed, of sizes that differ by at most one.
+
+    The draw comes after the updates are in: nobody can choose its panel. One panel draws nothing.
+    """
+    count = -(-clients // largest)
+    if count == 1:
+        return [np.arange(clients)]
+    return [np.sort(panel) for panel in np.array_split(rng.permutation(clients), count)]
+
+
+def join_panels(
+    panels: Sequence[NDArray[np.int64]], results: Sequence[Contributions]
+) -> Contributions:
+    """Put the results of the panels together, in the order of the clients."""
+    if len(panels) == 1:
+        return results[0]
+    everyone = np.concatenate(panels)
+    back = np.argsort(everyone)
+    compared = sum(len(panel) ** 2 for panel in panels)
+    flags = [flag for result in results for flag in result.flags]
+    first = results[0]
+
+    def joined(column: Callable[[Contributions], _Column]) -> _Column:
+        row: _Column = np.concatenate([column(result) for result in results])[back]
+        return row
+
+    def optional(name: str) -> NDArray[np.float64] | None:
+        return None if getattr(first, name) is None else joined(lambda r: getattr(r, name))
+
+    def matrix(name: str) -> NDArray[np.float64]:
+        full = np.full((len(everyone), len(everyone)), np.nan)
+        for panel, result in zip(panels, results, strict=True):
+            full[np.ix_(panel, panel)] = getattr(result.pairs, name)
+        return full
+
+    pairs = evidence = None
+    if first.pairs is not None and fits_a_matrix(len(everyone), compared):
+        known = [f.name for f in fields(Pairs) if getattr(first.pairs, f.name) is not None]
+        pairs = Pairs(**{name: matrix(name) for name in known})
+    if first.evidence is not None:
+        evidence = Evidence(
+            *(joined(lambda r, name=f.name: getattr(r.evidence, name)) for f in fields(Evidence))  # type: ignore[misc]
+        )
+    return Contributions.of(
+        first.method,
+        joined(lambda r: r.scores),
+        flags=[flags[place] for place in back],
+        eligible=joined(lambda r: r.eligible),
+        p_values=optional("p_values"),
+        epsilon=optional("epsilon"),
+        work=optional("work"),
+        pairs=pairs,
+        evidence=evidence,
+    )

@@ -5,6 +5,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from fedmerit.kernels.bits import random_unit
+from fedmerit.kernels.magnitudes import float_bits
 
 _COARSE_BITS = 16
 # So many order statistics of one coarse bin are found without sorting it.
@@ -69,6 +70,14 @@ def _bin_row_uniformly(
     for p in range(updates.shape[0]):
         position = np.floor((np.float64(updates[p]) + clip) * bins_per_unit)
         signals[p] = np.uint8(min(max(position, 0.0), levels - 1.0))
+
+
+def bins_of_equal_counts(rows: NDArray[np.floating], bins: int) -> NDArray[np.unsignedinteger]:
+    """Return the bin of each value among the values of its row; equal values share one."""
+    bits, sign = float_bits(rows)
+    result = np.empty(rows.shape, dtype=np.min_scalar_type(bins - 1))
+    bin_by_rank(bits, sign, bins, result)
+    return result
 
 
 @njit(cache=True, parallel=True)

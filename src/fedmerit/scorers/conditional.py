@@ -16,11 +16,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.comparison.agreement import score_groups
 from fedmerit.comparison.pairs import (
     check_enough_parameters,
     halves_of_strata,
     plan_comparisons,
+    score_groups,
 )
 from fedmerit.evidence.cohort import cohort_of
 from fedmerit.evidence.decisions import agreeing_z, discoveries
@@ -28,8 +28,14 @@ from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.kernels.residual import POSITIVE, residual_signs
-from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample, take
-from fedmerit.sampling.strata import DEFAULT_STRATA, choose_strata, lay_out
+from fedmerit.sampling import (
+    DEFAULT_SAMPLE,
+    DEFAULT_STRATA,
+    check_sample,
+    choose_strata,
+    lay_out,
+    take,
+)
 from fedmerit.types import (
     Contributions,
     FloatArray,

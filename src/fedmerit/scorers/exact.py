@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedmerit.comparison.agreement import score_groups
 from fedmerit.comparison.pairs import (
     check_enough_parameters,
     halves_of_strata,
     plan_comparisons,
+    score_groups,
 )
 from fedmerit.quantisers import QuantileBins, to_signals
 from fedmerit.types import Contributions, Quantiser, RoundInputs

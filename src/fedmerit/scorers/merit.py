@@ -17,17 +17,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.comparison.panels import draw_panels, join_panels
-from fedmerit.comparison.private import inner_products
-from fedmerit.comparison.products import cosines, off_diagonal
+from fedmerit.comparison.pairs import draw_panels, join_panels
+from fedmerit.comparison.products import cosines, off_diagonal, round_products
 from fedmerit.errors import UpdatesError
 from fedmerit.evidence.bets import NAMING_RATE
 from fedmerit.evidence.cohort import Copies, breadth_of, find_cohort, near_copies
 from fedmerit.evidence.gate import abstained, lack_of_power
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
-from fedmerit.sampling.draw import DEFAULT_SAMPLE, check_sample
-from fedmerit.sampling.strata import lay_out
+from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.types import Contributions, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
@@ -91,7 +89,7 @@ class Merit:
         assert gate.pairs.z is not None, "the gate tests pairs"
         assert gate.evidence is not None, "the gate says what is explained"
         z, shares = gate.pairs.z, gate.evidence.explained
-        whole, private = inner_products(inputs, starts)
+        whole, private = round_products(inputs, starts)
         cosine, sizes = private_parts(private, whole)
         copies = near_copies(cosine, self.gate.fdr)
         earlier = np.zeros(inputs.clients) if inputs.trust is None else inputs.trust

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedmerit.errors import UpdatesError
 from fedmerit.kernels.residual import POSITIVE
 from fedmerit.rng import RandomSource, as_generator
-from fedmerit.sampling.strata import choose_strata
+from fedmerit.sampling import choose_strata
 from fedmerit.scorers.conditional import (
     TOGETHER,
     ConditionalPCA,

@@ -19,7 +19,7 @@ from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
 from fedmerit.experiments.benchmark.null_page import draw, page, tables
 from fedmerit.experiments.benchmark.rows import NullRow
 from fedmerit.rng import stream
-from fedmerit.sampling.draw import sample_parameters
+from fedmerit.sampling import sample_parameters
 from fedmerit.scorers import make_scorer
 from fedmerit.server import RoundHistory
 from fedmerit.simulation.datasets import Dataset

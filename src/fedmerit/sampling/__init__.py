@@ -1,1 +1,0 @@
-"""Which parameters are looked at: a sample drawn late, in strata of what the public knows."""
