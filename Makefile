@@ -3,7 +3,7 @@
 # make bench - speed, as ratios inside one run                  make clean - remove what these made
 # make faults - provoke every fault of docs/results/faults.md   make fuzz  - random bytes for every parser
 # make package - build the wheel, install it alone, use it
-# make docs  - build the documentation into site/
+# make docs  - build the documentation into site/               make pictures - the screenshots in docs/images
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +11,7 @@ EXTRAS := all,docs,dev
 # A process per core; tests of one file stay together, because they share what is costly to make.
 PARALLEL := -n logical --dist loadfile
 
-.PHONY: setup browser check test lint fast unit unit-nojit coverage demo bench docs faults fuzz package clean
+.PHONY: setup browser check test lint fast unit unit-nojit coverage demo bench docs pictures faults fuzz package clean
 
 setup: $(VENV)/.ready
 
@@ -55,6 +55,10 @@ demo: setup
 
 bench: setup
 	$(BIN)/python -m checks.speed
+
+# The tests that take the screenshots, told to keep them.
+pictures: setup browser
+	FEDMERIT_PICTURES=docs/images $(BIN)/pytest tests/report/test_pictures.py
 
 faults: setup
 	$(BIN)/python -m checks.faults

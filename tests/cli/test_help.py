@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,9 @@ COMMANDS = commands(typer.main.get_command(app))
 TRAINING = {f"fedmerit {name}" for name in ("benchmark", "demo", "flower-demo", "reproduce")}
 
 
+ENDLESS = {"fedmerit serve"}
+
+
 def examples(command: click.Command) -> list[str]:
     return re.findall(r"Example: (fedmerit .*)", re.sub(r"\\\n\s+", "", command.help or ""))
 
@@ -54,7 +58,7 @@ def marked(name):
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("name", [marked(name) for name in sorted(COMMANDS)])
+@pytest.mark.parametrize("name", [marked(name) for name in sorted(COMMANDS.keys() - ENDLESS)])
 def test_every_command_has_an_example_that_runs(name):
     found = examples(COMMANDS[name])
     assert found, f"{name} --help has no line 'Example: {name} ...'"
@@ -63,6 +67,20 @@ def test_every_command_has_an_example_that_runs(name):
         result = CliRunner().invoke(app, shlex.split(example)[1:])
         assert result.exit_code == 0, (example, result.output, result.exception)
         assert result.stdout
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", sorted(ENDLESS))
+def test_a_command_that_goes_on_is_ended_by_ctrl_c(name):
+    (example,) = examples(COMMANDS[name])
+    call = [sys.executable, "-c", "from fedmerit.cli import main; main()"]
+    process = subprocess.Popen(
+        [*call, *shlex.split(example)[1:], "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline().startswith("open: http://127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0].endswith("ended\n")
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -18,6 +18,7 @@ from fedmerit.cli import (
     report,
     reproduce,
     score,
+    serve,
     simulate,
 )
 from fedmerit.cli.output import errors, shown
@@ -32,6 +33,7 @@ app.command("demo")(demo.demo)
 app.command("simulate")(simulate.simulate)
 app.command("score")(score.score)
 app.command("report")(report.report)
+app.command("serve")(serve.serve)
 app.command("reproduce")(reproduce.reproduce)
 app.command("benchmark")(benchmark.benchmark)
 app.add_typer(data.app, name="data")

@@ -19,8 +19,14 @@ _MAP_BYTES = 500_000
 _LEAST_P = 1e-300
 
 
-def page_data(view: RunView, *, refresh: float | None = None) -> dict[str, Any]:
-    """Return all that the page shows; it loads itself again every `refresh` seconds."""
+def page_data(
+    view: RunView, *, refresh: float | None = None, live: str | None = None
+) -> dict[str, Any]:
+    """Return all that the page shows.
+
+    A file loads itself again every `refresh` seconds; a served page reads its data again, from the
+    address `live`, when the server says that something changed.
+    """
     records = view.records
     courses = courses_of(records)
     ranked = sorted(courses.items(), key=lambda item: _rank_key(*item))
@@ -34,6 +40,7 @@ def page_data(view: RunView, *, refresh: float | None = None) -> dict[str, Any]:
         "title": view.title,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "refresh": refresh,
+        "live": live,
         "versions": {"this page": f"fedmerit {__version__}", "recorded by": view.software},
         "rounds": [record.round for record in records],
         "metrics": _metrics(records),

@@ -1,8 +1,9 @@
-"""One self-contained HTML file, written whole.
+"""Self-contained HTML: the report as one file, and the pages that `fedmerit serve` shows.
 
 Whatever a client calls itself is data: it stands in a block of JSON in which no character can end
 the block, and the page's own script puts it into text nodes only. Should both fail, the page's
-security policy still runs no script but the two whose hashes it names, and loads nothing at all.
+security policy still runs no script but the one whose hash it names; a file loads nothing at all,
+and a served page asks only the server that it came from.
 """
 
 import base64
@@ -10,16 +11,22 @@ import hashlib
 import html
 import json
 import re
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedmerit.errors import DataError, MissingExtraError
+from fedmerit.errors import DataError
 from fedmerit.files import whole_file
 from fedmerit.report.data import page_data
 from fedmerit.report.source import RunView
 
-_SCRIPTS = ("theme.js", "charts.js", "run.js", "figures.js", "tables.js", "main.js")
+_SHARED = ("theme.js", "charts.js", "table.js", "live.js")
+_SCRIPTS = {
+    "run": ("run.js", "figures.js", "tables.js", "client.js", "main.js"),
+    "runs": ("runs.js",),
+    "compare": ("compare.js",),
+}
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
@@ -35,7 +42,8 @@ def write_report(view: RunView, path: Path, *, refresh: float | None = None) -> 
     refresh : float, optional
         Seconds after which the page loads itself again, while a run is on.
     """
-    content = render(page_data(view, refresh=refresh)).encode()
+    data = page_data(view, refresh=refresh)
+    content = render("run", view.title, data).encode()
     try:
         with whole_file(path) as partial:
             partial.write_bytes(content)
@@ -44,21 +52,27 @@ def write_report(view: RunView, path: Path, *, refresh: float | None = None) -> 
     return len(content)
 
 
-def render(data: dict[str, Any]) -> str:
-    """Return the page for the numbers of `page_data`."""
-    library, version = _plotly()
-    data["versions"]["charts"] = version
-    script = "\n".join(_asset(name) for name in _SCRIPTS)
-    script = f'(() => {{\n"use strict";\n{script}\n}})();\n'
+def render(page: str, title: str, data: Any, *, served: bool = False) -> str:
+    """Return a page for its data.
+
+    Parameters
+    ----------
+    page : {"run", "runs", "compare"}
+    title : str
+    data : plain values
+    served : bool
+        Whether the page may ask the server it came from.
+    """
+    script = _script(page)
     parts = {
-        "policy": _policy(library, script),
-        "title": html.escape(f"{data['title']} · fedmerit"),
+        "policy": policy(script, served=served),
+        "title": html.escape(f"{title} · fedmerit"),
         "style": _asset("page.css"),
         "data": embedded(data),
-        "library": library,
         "script": script,
     }
-    return _PLACE.sub(lambda found: parts[found[1]], _asset("page.html"))
+    template = _asset("head.html") + _asset(f"{page}.html") + _asset("foot.html")
+    return _PLACE.sub(lambda found: parts[found[1]], template)
 
 
 def embedded(data: Any) -> str:
@@ -75,29 +89,22 @@ def embedded(data: Any) -> str:
     return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", escaped)
 
 
-def _policy(*scripts: str) -> str:
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
-    )
+def policy(script: str, *, served: bool) -> str:
+    """Return the security policy of a page with this script."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        + ("; connect-src 'self'" if served else "")
     )
 
 
+@cache
+def _script(page: str) -> str:
+    source = "\n".join(_asset(name) for name in (*_SHARED, *_SCRIPTS[page]))
+    return f'(() => {{\n"use strict";\n{source}\n}})();\n'
+
+
+@cache
 def _asset(name: str) -> str:
     return (files("fedmerit.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> tuple[str, str]:
-    """Return the source of Plotly's JavaScript and its version."""
-    try:
-        from plotly.offline import get_plotlyjs, get_plotlyjs_version
-    except ModuleNotFoundError:
-        raise MissingExtraError("reports need plotly: pip install 'fedmerit[report]'") from None
-    # As the browser will see it, for the hash: HTML knows one kind of line end.
-    source = get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
-    if "</script" in source.lower():
-        raise DataError("the charting library must not contain '</script', got one that does")
-    return source, f"plotly.js {get_plotlyjs_version()}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedmerit.columns import client_from
 from fedmerit.errors import DataError, LedgerError
-from fedmerit.ledger import Ledger
+from fedmerit.ledger import Ledger, RunInfo, Verification
 from fedmerit.simulation.results import (
     CLIENT_COLUMNS,
     METRIC,
@@ -73,15 +73,23 @@ def _read_ledger(path: Path, run: int | None) -> RunView:
             raise LedgerError(f"run must be one of {known}, got {chosen}")
         checked = ledger.verify()
         records = list(ledger.rounds(chosen))
-    info = runs[chosen]
-    title = path.stem if len(runs) == 1 else f"{path.stem}, run {chosen}"
-    key = None if info.public_key is None else info.public_key.hex()
+    return view_of(path.stem, runs[chosen], records, checked, alone=len(runs) == 1)
+
+
+def view_of(
+    name: str, info: RunInfo, records: Sequence[RoundRecord], checked: Verification, *, alone: bool
+) -> RunView:
+    """Return a run of a ledger as the page shows it; `alone`: the ledger holds no other."""
     return RunView(
-        title,
+        name if alone else f"{name}, run {info.run}",
         records,
         info.config if isinstance(info.config, dict) else {},
         info.software,
-        Chain(checked.head, checked.problem, key),
+        Chain(
+            checked.head,
+            checked.problem,
+            None if info.public_key is None else info.public_key.hex(),
+        ),
     )
 
 

@@ -1,49 +1,4 @@
-// Tables say in numbers what charts show; all texts go into text nodes.
-function element(tag, text, attributes = {}) {
-  const made = document.createElement(tag);
-  if (text !== undefined && text !== null) made.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
-// columns: {title, value, show?, number?, head?}; rows are sorted by `value` when a title is pressed.
-function fillTable(id, columns, rows, sorted = { column: -1, down: false }) {
-  const table = document.getElementById(id), caption = table.querySelector("caption");
-  const head = element("thead"), line = element("tr"), body = element("tbody");
-  const numeric = (column) => (column.number ? { class: "number" } : {});
-  columns.forEach((column, index) => {
-    const cell = element("th", null, { scope: "col", ...numeric(column) });
-    if (column.value) {
-      const button = element("button", column.title, { type: "button" });
-      button.addEventListener("click", () => {
-        fillTable(id, columns, rows, { column: index, down: sorted.column === index ? !sorted.down : Boolean(column.number) });
-        document.getElementById(id).querySelectorAll("thead th")[index].querySelector("button").focus();
-      });
-      cell.append(button);
-      if (sorted.column === index) cell.setAttribute("aria-sort", sorted.down ? "descending" : "ascending");
-    } else cell.append(element("span", column.title, { class: "hidden" }));
-    line.append(cell);
-  });
-  head.append(line);
-  let ordered = rows;
-  if (sorted.column >= 0) {
-    const { value } = columns[sorted.column], sign = sorted.down ? -1 : 1;
-    const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : (a ?? -Infinity) - (b ?? -Infinity));
-    ordered = [...rows].sort((a, b) => sign * compare(value(a), value(b)));
-  }
-  for (const row of ordered) {
-    const made = element("tr");
-    for (const column of columns) {
-      const cell = element(column.head ? "th" : "td", null, { ...(column.head ? { scope: "row" } : {}), ...numeric(column) });
-      const shown = (column.show || column.value)(row);
-      cell.append(shown instanceof Node ? shown : document.createTextNode(shown ?? ""));
-      made.append(cell);
-    }
-    body.append(made);
-  }
-  table.replaceChildren(caption, head, body);
-}
-
+// The tables of a run.
 function badges(client) {
   const box = element("span");
   for (const [kind, times] of client.kinds) {
@@ -53,8 +8,9 @@ function badges(client) {
   return box;
 }
 function nameCell(client) {
-  const box = element("span", client.name);
-  if (client.label) box.append(" ", element("span", client.label, { class: "muted small", title: "how the client calls itself" }));
+  const box = element("span");
+  box.append(element("a", visible(client.name), { href: addressOf(client), title: "this client's own page" }));
+  if (client.label) box.append(" ", element("span", visible(client.label), { class: "muted small", title: "how the client calls itself" }));
   return box;
 }
 
@@ -100,7 +56,7 @@ function fillFlags() {
   const refused = new Map();
   for (const [, index, reason] of run.rejected) refused.set(index, [...(refused.get(index) || []), reason]);
   const rows = [...new Set([...byReasons, ...refused.keys()])];
-  if (!rows.length) { document.getElementById("flag-table").parentElement.hidden = true; return; }
+  document.getElementById("flag-table").parentElement.hidden = !rows.length;
   const flaggedAt = (index) => clients[index].at.filter((_, step) => accuses(clients[index].why[step])).map((place) => run.rounds[place]);
   fillTable("flag-table", [
     { title: "Client", head: true, value: (index) => clients[index].name, show: (index) => nameCell(clients[index]) },

@@ -33,5 +33,3 @@ addEventListener("afterprint", () => showTheme(currentTheme()));
 
 const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 const series = (index) => colour(`c${index % 8}`);
-const symbols = ["circle", "diamond", "square", "x", "triangle-up", "cross", "star", "pentagon"];
-const dashes = ["solid", "dash", "dot", "dashdot"];
