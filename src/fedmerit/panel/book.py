@@ -1,0 +1,132 @@
+"""What judges said, round by round, and how it reads as rows of a regression."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HeardRound:
+    """One round's judgements.
+
+    Attributes
+    ----------
+    round : int
+    clients : tuple of str
+        Whose updates were judged.
+    weights : tuple of float
+        What each of them weighs inside a group, relative to the others.
+    pairs : tuple of (judge, left, right)
+        Groups as places in `clients`.
+    differences : tuple of float
+        What the judge found of the left group's model, less what it found of the right one's.
+    gains : mapping of judge to float
+        What the judge found of the new model, less what it found of the one before.
+    """
+
+    round: int
+    clients: tuple[str, ...]
+    weights: tuple[float, ...]
+    pairs: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
+    differences: tuple[float, ...]
+    gains: Mapping[str, float] = field(default_factory=dict)
+
+    def shares(self) -> Reals:
+        """Return the share of every client in each comparison, (pairs, clients).
+
+        Positive on the left, negative on the right; each side sums to one.
+        """
+        weights = np.array(self.weights)
+        found = np.zeros((len(self.pairs), len(weights)))
+        for row, (_, left, right) in zip(found, self.pairs, strict=True):
+            for side, sign in ((left, 1.0), (right, -1.0)):
+                places = list(side)
+                total = weights[places].sum()
+                row[places] = sign * (weights[places] / total if total > 0 else 1 / len(places))
+        return found
+
+
+@dataclass(frozen=True)
+class Book:
+    """All that the panel remembers.
+
+    Attributes
+    ----------
+    rounds : tuple of HeardRound
+        The latest, oldest first.
+    latest : mapping of judge to float
+        What judges found of the newest model.
+    harm : mapping of client to float
+        Logarithm of the evidence that a client's updates harm the model.
+    """
+
+    rounds: tuple[HeardRound, ...] = ()
+    latest: Mapping[str, float] = field(default_factory=dict)
+    harm: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def heard(self) -> dict[str, int]:
+        """How many comparisons of each judge are in the book."""
+        counts: dict[str, int] = {}
+        for known in self.rounds:
+            for judge, _, _ in known.pairs:
+                counts[judge] = counts.get(judge, 0) + 1
+        return counts
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Judgements of several rounds as a regression; people, clients or judges, are numbers.
+
+    Attributes
+    ----------
+    people : tuple of str
+    judge : (n,) int64
+    shares : (n, people) float
+    difference : (n,) float
+    gains : (rounds, people) float
+        NaN where somebody did not judge both models.
+    """
+
+    people: tuple[str, ...]
+    judge: NDArray[np.int64]
+    shares: Reals
+    difference: Reals
+    gains: Reals
+
+    @property
+    def judged(self) -> NDArray[np.int64]:
+        """How many comparisons each person made."""
+        return np.bincount(self.judge, minlength=len(self.people))
+
+
+def rows_of(rounds: Sequence[HeardRound]) -> Rows:
+    """Return the judgements of `rounds` as rows."""
+    names: dict[str, int] = {}
+    for known in rounds:
+        judges = (judge for judge, _, _ in known.pairs)
+        for name in (*known.clients, *judges, *known.gains):
+            names.setdefault(name, len(names))
+    blocks: list[Reals] = [np.empty((0, len(names)))]
+    judge: list[int] = []
+    difference: list[float] = []
+    gains = np.full((len(rounds), len(names)), np.nan)
+    for number, known in enumerate(rounds):
+        block = np.zeros((len(known.pairs), len(names)))
+        block[:, [names[client] for client in known.clients]] = known.shares()
+        blocks.append(block)
+        judge += [names[name] for name, _, _ in known.pairs]
+        difference += known.differences
+        for name, gain in known.gains.items():
+            gains[number, names[name]] = gain
+    return Rows(
+        tuple(names),
+        np.array(judge, dtype=np.int64),
+        np.concatenate(blocks),
+        np.array(difference, dtype=np.float64),
+        gains,
+    )
