@@ -8,10 +8,11 @@ continued.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from fedmerit.behaviours import Honest
-from fedmerit.experiments.runner import Cell, read_outcome, write_outcomes
+from fedmerit.experiments.runner import Cell, prepare, read_outcome, sources_of, write_outcomes
 from fedmerit.experiments.spec import find_experiment
 from fedmerit.simulation.datasets import Dataset, load
 from fedmerit.simulation.federation import Federation
@@ -42,8 +43,9 @@ def main(folder: Path, data: Dataset) -> None:
             cell = Cell(line, point, seed)
             config = experiment.config(line, point, seed)
             target = cell.folder(folder / NAME)
+            code = prepare(target, sources_of(cell).code.digest)
             run(WithoutRiders(config, data), folder=target, resume=True)
-            outcomes.append(read_outcome(cell, target, config.rounds))
+            outcomes.append(replace(read_outcome(cell, target, config.rounds), code=code))
             print(f"{point.value:g} %, seed {seed}: {outcomes[-1].accuracy:.4f}", flush=True)
     write_outcomes(folder / NAME / f"{NAME}.csv", outcomes)
 

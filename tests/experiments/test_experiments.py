@@ -1,13 +1,16 @@
 """Experiments: the paper's settings, resumable to the same table, drawn to files."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from fedmerit import CpSGD, PublishedPCA
 from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.experiments import runner
 from fedmerit.experiments.figures import draw
-from fedmerit.experiments.runner import cells, run_experiment
+from fedmerit.experiments.fingerprint import Sources
+from fedmerit.experiments.runner import Cell, cells, run_experiment, sources_of
 from fedmerit.experiments.spec import (
     DEFAULT,
     EXPERIMENTS,
@@ -90,6 +93,51 @@ def test_a_stopped_experiment_continues_to_the_same_table_and_runs(digits, tmp_p
     for file in files:
         parts, whole = (tmp_path / side / file for side in ("parts", "whole"))
         assert parts.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.slow
+def test_only_what_other_code_decided_is_run_again(digits, tmp_path, monkeypatch):
+    experiment = tiny("mnist-free-riders")
+    first = run_experiment(experiment, digits, tmp_path / "runs")
+    codes = {(o.line, o.value): o.code for o in first}
+    assert all(codes.values())
+    assert codes["fedavg", 0] != codes["fed-pca-published", 0] != codes["fedmerit", 0]
+    ran = []
+
+    def note(cell, _):
+        ran.append(cell.line.name)
+
+    again = partial(run_experiment, experiment, digits, on_round=note)
+    again(tmp_path / "runs")
+    assert not ran
+    was = runner.sources_of
+    changed = Sources.of("fedmerit.experiments.runner:LAST")
+    monkeypatch.setattr(
+        runner, "sources_of", lambda cell: changed if cell.line is DEFAULT else was(cell)
+    )
+    kept = again(tmp_path / "runs", keep_old=True)
+    assert not ran
+    assert repr(kept) == repr(first)
+    found = again(tmp_path / "elsewhere", known=first)  # as from a table
+    assert set(ran) == {"fedmerit"}
+    ran.clear()
+    assert repr(again(tmp_path / "runs")) == repr(found)
+    assert set(ran) == {"fedmerit"}
+    assert {o.code for o in found if o.line == "fedmerit"} == {changed.code.digest}
+    assert [replace(o, code="") for o in found if o.line != "fedmerit" and o.value] == [
+        replace(o, code="") for o in first if o.line != "fedmerit" and o.value
+    ]
+
+
+def test_fedavg_and_published_lines_do_not_depend_on_verdicts():
+    point = EXPERIMENTS["mnist-noise"].points[0]
+    rooms = {line.name: set(sources_of(Cell(line, point, 0)).code.rooms) for line in LINES}
+    verdicts = {"fedmerit.evidence", "fedmerit.server", "fedmerit.sampling"}
+    assert not verdicts & (rooms["fedavg"] | rooms["fed-pca-published"])
+    assert "fedmerit.scorers" not in rooms["fedavg"]
+    assert "fedmerit.scorers" in rooms["fed-pca-published"]
+    assert verdicts < rooms["fedmerit"]
+    assert "fedmerit.quantisers:CpSGD" in sources_of(Cell(PUBLISHED, point, 0)).entries
 
 
 def test_outcomes_are_means_of_what_the_runs_recorded(digits, tmp_path):

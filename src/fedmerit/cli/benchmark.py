@@ -1,6 +1,6 @@
 """`fedmerit benchmark`: what the scores are worth, measured."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,15 +44,15 @@ def benchmark(
 ) -> None:
     """Run a benchmark and write its table, page and picture, after every seed.
 
-    The benchmark models goes on where it was stopped: cells that are in the table of the folder
-    are not run again unless the code that decides them changed. FedAvg and the median, which
-    fedmerit's own code does not decide, are kept in the folder models.kept.
+    Seeds that are in the table of the folder are not run again unless the code that decides them
+    changed. The benchmark models goes on cell by cell; FedAvg and the median, which fedmerit's own
+    code does not decide, are kept in the folder models.kept.
 
     Example: fedmerit benchmark null --quick --dataset digits
     """
     check_extra()
     from fedmerit.cli.benchmark_models import run_models
-    from fedmerit.experiments.benchmark.base import Benchmark, write
+    from fedmerit.experiments.benchmark.base import Benchmark, kept_rows, write
     from fedmerit.experiments.benchmark.registry import find_benchmark
     from fedmerit.simulation.datasets import load
 
@@ -77,13 +77,27 @@ def benchmark(
         data = load(wanted, data_dir)
         command = f"fedmerit benchmark {name} --dataset {wanted} --seed {first} --seeds {count}"
         command += " --quick" if quick else ""
+        inputs = f"{data.name}{' quick' if quick else ''}"
+        known = kept_rows(chosen, out, inputs)
+        code = chosen.sources.code.digest
         with progress() as bar:
             steps = bar.add_task("steps", total=count * chosen.steps(quick), status="")
             for number in numbers:
-                rows += chosen.run(
-                    number, data, quick, lambda status: bar.update(steps, advance=1, status=status)
-                )
-                files = write(chosen, rows, out, command)
+                found = [row for row in known if row.seed == number]
+                if found:
+                    bar.update(steps, advance=chosen.steps(quick), status=f"seed {number} is there")
+                else:
+                    found = [
+                        replace(row, code=code)
+                        for row in chosen.run(
+                            number,
+                            data,
+                            quick,
+                            lambda told: bar.update(steps, advance=1, status=told),
+                        )
+                    ]
+                rows += found
+                files = write(chosen, rows, out, command, inputs)
     if as_json:
         print_json([asdict(row) for row in rows])
         return

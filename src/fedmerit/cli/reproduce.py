@@ -50,9 +50,22 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option(help="A few minutes: 10 rounds, one seed, three points.")
     ] = False,
+    keep_old: Annotated[
+        bool, typer.Option(help="Take finished runs that other code decided as they are.")
+    ] = False,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of an earlier run with the same data: rows that the same code decided "
+            "count as finished."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run an experiment of the paper and draw its figures.
+
+    Runs that are in the folder are not run again unless the code that decides them changed:
+    FedAvg's stay when only fedmerit's own score did.
 
     Example: fedmerit reproduce mnist-honest --dataset digits --quick --rounds 1
     """
@@ -78,17 +91,24 @@ def reproduce(
         if rounds is not None:
             chosen = replace(chosen, base=replace(chosen.base, rounds=rounds))
         target = folder if len(family) == 1 else folder / experiment.name
-        outcomes += _one(chosen, data, target, as_json=as_json)
+        outcomes += _one(chosen, data, target, keep_old=keep_old, known=known, as_json=as_json)
     if as_json:
         print_json([asdict(outcome) for outcome in outcomes])
 
 
 def _one(
-    experiment: "Experiment", data: "Dataset | ClickLog", folder: Path, *, as_json: bool
+    experiment: "Experiment",
+    data: "Dataset | ClickLog",
+    folder: Path,
+    *,
+    keep_old: bool,
+    known: Path | None,
+    as_json: bool,
 ) -> list["Outcome"]:
     from fedmerit.experiments.figures import draw
-    from fedmerit.experiments.runner import run_experiment
+    from fedmerit.experiments.runner import read_outcomes, run_experiment
 
+    found = [] if known is None else read_outcomes(known)
     folder.mkdir(parents=True, exist_ok=True)
     runs = len(experiment.points) * len(experiment.lines) * len(experiment.seeds)
     with progress() as bar:
@@ -99,7 +119,9 @@ def _one(
             status = f"{cell.line.label}, {cell.point.value:g}: {metric} {reached:.4f}"
             bar.update(task, completed=_before(experiment, cell) + record.round, status=status)
 
-        outcomes = run_experiment(experiment, data, folder, on_round=show)
+        outcomes = run_experiment(
+            experiment, data, folder, on_round=show, keep_old=keep_old, known=found
+        )
     figure = draw(experiment, outcomes, folder)
     if not as_json:
         _print(experiment, outcomes)

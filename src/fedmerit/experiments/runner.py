@@ -3,10 +3,16 @@
 import csv
 import math
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+from fedmerit.aggregators import aggregate
+from fedmerit.aggregators.touched import mean_over_touching
+from fedmerit.aggregators.weighting import weights
+from fedmerit.behaviours import Assignment
+from fedmerit.experiments.fingerprint import Sources
 from fedmerit.experiments.spec import Experiment, Line, Point
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.datasets import Dataset
@@ -16,6 +22,19 @@ from fedmerit.simulation.run import run
 from fedmerit.simulation.task import click_clients
 from fedmerit.types import RoundRecord
 
+PLAIN = ("score", "size", "uniform")  # weightings that no verdict changes
+_VERDICTS = (
+    "fedmerit.comparison",
+    "fedmerit.evidence",
+    "fedmerit.flags",
+    "fedmerit.incentive",
+    "fedmerit.sampling",
+    "fedmerit.scorers",
+    "fedmerit.server",
+    "fedmerit.types",
+)
+_FILES = ("fedmerit.simulation.checkpoint", "fedmerit.simulation.results")
+_CODE = "code"
 LAST = 10  # single rounds swing by some 0.03: results are means over the last rounds
 
 
@@ -25,7 +44,7 @@ class Outcome:
 
     `accuracy` (or what the task is judged by) is the mean of the last rounds; weights and scores
     are means over all reports of all rounds, NaN where there were none; `shut_out` counts honest
-    clients that took part and never got any weight.
+    clients that took part and never got any weight; `code` is the fingerprint of what decided it.
     """
 
     line: str
@@ -39,6 +58,7 @@ class Outcome:
     honest_score: float
     dishonest_score: float
     shut_out: int
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,8 +96,16 @@ def run_experiment(
     folder: Path,
     *,
     on_round: Callable[[Cell, RoundRecord], None] | None = None,
+    keep_old: bool = False,
+    known: Sequence[Outcome] = (),
 ) -> list[Outcome]:
-    """Run what is missing under `folder`, write the table, and return all outcomes."""
+    """Run what is missing under `folder`, write the table, and return all outcomes.
+
+    Runs that other code decided are run again, unless `keep_old` takes them as they are. Of runs
+    that are `known` from another table, those that the code as it is decided count as finished,
+    where the figure does not need their single rounds.
+    """
+    by_cell = {(o.line, o.value, o.seed, o.rounds, o.code): o for o in known}
     experiment = fitted(experiment, dataset)
     outcomes = []
     for cell in cells(experiment):
@@ -87,11 +115,49 @@ def run_experiment(
             if on_round is not None:
                 on_round(cell, record)
 
-        target = cell.folder(folder)
+        target, code = cell.folder(folder), sources_of(cell).code.digest
+        told = by_cell.get((cell.line.name, cell.point.value, cell.seed, config.rounds, code))
+        if told is not None and len(experiment.points) > 1 and not target.exists():
+            outcomes.append(told)
+            continue
+        code = prepare(target, code, keep_old=keep_old)
         run(Federation(config, dataset), folder=target, resume=True, on_round=report)
-        outcomes.append(read_outcome(cell, target, config.rounds))
+        outcomes.append(replace(read_outcome(cell, target, config.rounds), code=code))
     write_outcomes(folder / f"{experiment.name}.csv", outcomes)
     return outcomes
+
+
+def sources_of(cell: Cell) -> Sources:
+    """Return what decides a run of an experiment.
+
+    Where weights do not depend on verdicts, the server takes a weighted mean (tests hold it to
+    that bit for bit), and its scorer, if there is one, is all that counts beside the training.
+    """
+    rules = cell.line.rules
+    roles = [
+        behaviour
+        for told in (cell.point.behaviours, cell.point.extra)
+        for _, behaviour in Assignment.parse(told).parts
+    ]
+    scorer = () if rules.scorer is None else (rules.scorer,)
+    decided = (Federation, read_outcome, *scorer, *roles)
+    if rules.weighting in PLAIN:
+        means = (aggregate, weights, mean_over_touching)
+        return Sources.of(*decided, *means, closed=(*_FILES, *_VERDICTS))
+    return Sources.of(*decided, closed=_FILES)
+
+
+def prepare(folder: Path, code: str, *, keep_old: bool = False) -> str:
+    """Make room for a run; return the fingerprint of the code that decides what will be there."""
+    note = folder / _CODE
+    if folder.exists():
+        found = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
+        if keep_old or found == code:
+            return found
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    note.write_text(f"{code}\n", encoding="utf-8")
+    return code
 
 
 def read_outcome(cell: Cell, folder: Path, rounds: int) -> Outcome:
@@ -141,7 +207,7 @@ def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
 
 def read_outcomes(path: Path) -> list[Outcome]:
     """Read what `write_outcomes` wrote."""
-    kinds = {"line": str, "seed": int, "rounds": int, "shut_out": int}
+    kinds = {"line": str, "code": str, "seed": int, "rounds": int, "shut_out": int}
     with path.open(encoding="utf-8", newline="") as file:
         return [
             Outcome(**{name: kinds.get(name, float)(text or "nan") for name, text in row.items()})

@@ -36,7 +36,7 @@ from fedmerit.experiments.benchmark.models.training import (
     train_client,
 )
 from fedmerit.experiments.benchmark.rows import ModelRow
-from fedmerit.experiments.fingerprint import code_of, place_of
+from fedmerit.experiments.fingerprint import Sources
 from fedmerit.flags import Flag, Kind
 from fedmerit.rng import stream
 from fedmerit.server import Result
@@ -272,8 +272,7 @@ def test_rows_of_other_code_are_run_again_and_servers_without_scores_are_not(tmp
     watch(cells)
     first = json.loads(call(*options).stdout)
     assert {len(row["code"]) for row in first} == {8}
-    for module in (cells, benchmark):
-        monkeypatch.setattr(module, "row_code", lambda *_: "other")
+    monkeypatch.setattr(benchmark, "row_code", lambda *_: "other")
     assert json.loads(call(*options, "--keep-old").stdout) == first
     assert not ran
     assert call(*options).exit_code == 0
@@ -304,13 +303,10 @@ def test_what_decides_a_server_without_scores_decides_whether_it_runs_again(task
 
 
 def test_our_own_code_does_not_decide_servers_without_scores():
-    places = [place_of(thing) for thing in (federate, accuracy, fedavg, parse_behaviour("stale"))]
-    assert not {"fedmerit.evidence", "fedmerit.scorers", "fedmerit.server"} & set(
-        code_of(*places).rooms
-    )
-    assert {"fedmerit.evidence", "fedmerit.scorers", "fedmerit.server"} < set(
-        code_of(place_of(Bench)).rooms
-    )
+    ours = {"fedmerit.evidence", "fedmerit.scorers", "fedmerit.server"}
+    plain = Sources.of(federate, accuracy, fedavg, coordinate_median, parse_behaviour("stale"))
+    assert not ours & set(plain.code.rooms)
+    assert ours < set(benchmark.Models().sources.code.rooms)
 
 
 def test_what_cannot_be_chosen_says_why(tmp_path):

@@ -14,7 +14,13 @@ from fedmerit.aggregators.weighting import gated_weights, weights
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Behaviour, Honest
 from fedmerit.evidence.watch import Watch
 from fedmerit.experiments.benchmark.attacks_page import draw, page, tables
-from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
+from fedmerit.experiments.benchmark.base import (
+    BEHAVIOURS_MODULE,
+    SCORERS_MODULE,
+    Benchmark,
+    Table,
+    Tick,
+)
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.benchmark.rows import AttackRow
 from fedmerit.experiments.benchmark.statistics import mean, roc_auc
@@ -43,6 +49,8 @@ class Attacks(Benchmark[AttackRow]):
     name = "attacks"
     first_seed, seeds = 500, 3
     datasets = ("mnist", "digits")
+    chosen = (BEHAVIOURS_MODULE, SCORERS_MODULE)
+    row = AttackRow
 
     def steps(self, quick: bool) -> int:
         """Return the rounds of one seed, with the default and with plain averaging."""

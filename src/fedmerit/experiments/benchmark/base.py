@@ -2,6 +2,7 @@
 
 import csv
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import isnan, nan
@@ -9,12 +10,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fedmerit.errors import DataError, MissingExtraError
+from fedmerit.experiments.fingerprint import Sources, read_stamp, write_page
 from fedmerit.experiments.picture import save
 from fedmerit.files import whole_file
 from fedmerit.simulation.datasets import Dataset
 
 RowT = TypeVar("RowT")
 Tick = Callable[[str], None]
+BEHAVIOURS_MODULE, SCORERS_MODULE = "fedmerit.behaviours.registry", "fedmerit.scorers.registry"
 CODE = "code"  # the column with the fingerprint of the code that decided a row
 
 
@@ -44,11 +47,24 @@ class Results(ABC, Generic[RowT]):
     name : str
     first_seed, seeds : int
         The seeds of a full run, fixed before anything was looked at.
+    row : type
+        Of its rows: a dataclass.
     """
 
     name: ClassVar[str]
     first_seed: ClassVar[int]
     seeds: ClassVar[int]
+    row: ClassVar[type[Any]]
+
+    @property
+    @abstractmethod
+    def sources(self) -> Sources:
+        """Where the code is that decides the rows."""
+
+    def row_code(self, row: RowT) -> str:
+        """Return the fingerprint of the code that would decide a row now."""
+        del row
+        return self.sources.code.digest
 
     @abstractmethod
     def tables(self, rows: Sequence[RowT]) -> list[Table]:
@@ -70,9 +86,18 @@ class Benchmark(Results[RowT]):
     ----------
     datasets : tuple of str
         What it can run on, the default first.
+    chosen : tuple
+        What it chooses by name from registries.
     """
 
     datasets: ClassVar[tuple[str, ...]] = ("mnist",)
+    chosen: ClassVar[tuple[object, ...]] = ()
+
+    @property
+    def sources(self) -> Sources:
+        """All that a run calls; how results are shown is apart."""
+        kind = type(self)
+        return Sources.of(kind, *self.chosen, closed=(f"{kind.__module__}_page", __name__))
 
     @abstractmethod
     def steps(self, quick: bool) -> int:
@@ -83,7 +108,9 @@ class Benchmark(Results[RowT]):
         """Run one seed; `tick` is told how far it is."""
 
 
-def write(benchmark: Results[RowT], rows: Sequence[RowT], folder: Path, command: str) -> list[Path]:
+def write(
+    benchmark: Results[RowT], rows: Sequence[RowT], folder: Path, command: str, inputs: str = ""
+) -> list[Path]:
     """Write the rows as CSV, the page as Markdown and the picture as SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "svg"))
@@ -93,10 +120,33 @@ def write(benchmark: Results[RowT], rows: Sequence[RowT], folder: Path, command:
     save(figure, picture)
     title = f"# Benchmark: {benchmark.name}"
     told = f"Written by `{command}`; every row is in [{table.name}]({table.name})."
+    told += _old(benchmark, rows)
     body = f"{title}\n\n{told}\n\n![{benchmark.name}]({picture.name})\n\n{benchmark.page(rows)}\n"
-    with whole_file(page) as partial:
-        partial.write_text(body, encoding="utf-8")
+    write_page(page, body, benchmark.sources, inputs)
     return [table, page, picture]
+
+
+def _old(benchmark: Results[RowT], rows: Sequence[RowT]) -> str:
+    """Say which rows are not by the code as it is."""
+    others = Counter(code for row in rows if (code := code_of(row)) != benchmark.row_code(row))
+    if not others:
+        return ""
+    listed = ", ".join(f"{count} by {code or 'unknown code'}" for code, count in others.items())
+    return f"\n\n**Of {len(rows)} rows, other code decided {sum(others.values())}**: {listed}."
+
+
+def code_of(row: object) -> str:
+    """Return the fingerprint of the code that decided a row."""
+    return str(getattr(row, CODE))
+
+
+def kept_rows(benchmark: Results[RowT], folder: Path, inputs: str) -> list[RowT]:
+    """Return the rows in `folder` that the code as it is would give again."""
+    stamp = read_stamp(folder / f"{benchmark.name}.md")
+    if stamp is None or stamp.inputs != inputs:
+        return []
+    rows: list[RowT] = read_rows(folder / f"{benchmark.name}.csv", benchmark.row)
+    return [row for row in rows if code_of(row) == benchmark.row_code(row)]
 
 
 def write_rows(path: Path, rows: Sequence[RowT]) -> None:

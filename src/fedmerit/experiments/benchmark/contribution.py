@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
+from fedmerit.experiments.benchmark.base import SCORERS_MODULE, Benchmark, Table, Tick
 from fedmerit.experiments.benchmark.contribution_page import draw, page, tables
 from fedmerit.experiments.benchmark.game import PerceptronGame
 from fedmerit.experiments.benchmark.holdings import SETUPS
@@ -56,6 +56,8 @@ class Contribution(Benchmark[ContributionRow]):
     name = "contribution"
     first_seed, seeds = 300, 10
     datasets = ("mnist", "digits")
+    chosen = (SCORERS_MODULE,)
+    row = ContributionRow
 
     def __init__(self, training: LocalTraining = TRAINING) -> None:
         self.training = training
@@ -156,10 +158,9 @@ class _Run:
                 truth=spearman(values, self._holdings.truth),
                 shapley=spearman(values, self._worth["shapley"]),
                 last=float(values[-1] / values[:-1].mean()),
-                **{
-                    visitor: _relative(paid.get((name, visitor)))
-                    for visitor in ("small", "lazy", "replayer")
-                },
+                small=_relative(paid.get((name, "small"))),
+                lazy=_relative(paid.get((name, "lazy"))),
+                replayer=_relative(paid.get((name, "replayer"))),
                 clients=" ".join(f"{value:.5g}" for value in values),
             )
             for name, values in scores.items()

@@ -57,6 +57,8 @@ class FreeRiders(Benchmark[FreeRiderRow]):
 
     name = "free-riders"
     first_seed, seeds = 600, 3
+    chosen = tuple(parse_behaviour(attack) for attack in ATTACKS)
+    row = FreeRiderRow
 
     def steps(self, quick: bool) -> int:
         """Return the rounds of one seed."""

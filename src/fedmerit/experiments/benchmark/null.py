@@ -47,6 +47,8 @@ class Null(Benchmark[NullRow]):
     name = "null"
     first_seed, seeds = 400, 1
     datasets = ("mnist", "digits")
+    chosen = tuple(make_scorer(name) for name in NULL_FOR)
+    row = NullRow
 
     def steps(self, quick: bool) -> int:
         """Return the null rounds of one seed."""

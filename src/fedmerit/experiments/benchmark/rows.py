@@ -1,4 +1,7 @@
-"""One row of each benchmark's table."""
+"""One row of each benchmark's table.
+
+The last column, `code`, is the fingerprint of the code that decided the row.
+"""
 
 from dataclasses import dataclass
 
@@ -34,6 +37,7 @@ class ContributionRow:
     lazy: float
     replayer: float
     clients: str
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class NullRow:
     level: float
     rejections: int
     trials: int
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ class AttackRow:
     flagged_after: float
     accuracy: float
     fedavg: float
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,7 @@ class FreeRiderRow:
     recall: float
     false_alarms: int
     accuracy: float
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,8 +179,6 @@ class ModelRow:
         Whether our last model is, bit for bit, that of FedAvg without the dishonest.
     difference : float
         The largest difference between a parameter of one and of the other.
-    code : str
-        Fingerprint of the code that decided the row.
     """
 
     task: str

@@ -1,7 +1,7 @@
 """The code that decided a result, as digests."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -45,18 +45,41 @@ class Code:
         return [room for room in rooms if self.rooms.get(room) != other.rooms.get(room)]
 
 
+@dataclass(frozen=True)
+class Sources:
+    """Where the code that decides something is found.
+
+    Attributes
+    ----------
+    entries : tuple of str
+        ``module`` or ``module:name``: all that these can reach decides.
+    closed : tuple of str
+        Rooms that decide nothing in this case when they are reached from outside of them, beside
+        `BYSTANDERS`, which never do.
+    """
+
+    entries: tuple[str, ...]
+    closed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, *things: object, closed: tuple[str, ...] = ()) -> "Sources":
+        """Return the sources of functions, classes and values; a text is an entry as it is.
+
+        Settings of a value that are dataclasses themselves count with it.
+        """
+        places = {place for thing in things for place in _places(thing)}
+        return cls(tuple(sorted(places)), closed)
+
+    @property
+    def code(self) -> Code:
+        """The code as it is now."""
+        return code_of(*self.entries, closed=self.closed)
+
+
 @cache
 def code_of(*entries: str, closed: tuple[str, ...] = ()) -> Code:
-    """Return digests of all that ``module`` or ``module:name`` can reach.
-
-    Parameters
-    ----------
-    *entries : str
-        Where it starts.
-    closed : tuple of str
-        Modules that are there, but decide nothing in this case, beside `BYSTANDERS`.
-    """
-    reach = Reach((*BYSTANDERS, *closed))
+    """Return digests of all that `entries` can reach; see `Sources`."""
+    reach = Reach(BYSTANDERS, closed)
     for entry in entries:
         reach.enter(entry)
     return Code({room: _digest(texts) for room, texts in sorted(reach.texts.items())})
@@ -70,6 +93,15 @@ def place_of(thing: object) -> str:
     kind: Any = thing if hasattr(thing, "__qualname__") else type(thing)
     name = kind.__qualname__
     return kind.__module__ if "<locals>" in name else f"{kind.__module__}:{name.partition('.')[0]}"
+
+
+def _places(thing: object) -> Iterator[str]:
+    yield thing if isinstance(thing, str) else place_of(thing)
+    if is_dataclass(thing) and not isinstance(thing, type):
+        for setting in fields(thing):
+            value = getattr(thing, setting.name)
+            if is_dataclass(value):
+                yield from _places(value)
 
 
 def _digest(texts: Iterable[str]) -> str:

@@ -28,8 +28,10 @@ class Reach:
 
     Parameters
     ----------
+    shut : iterable of str
+        Modules and packages that are never entered.
     closed : iterable of str
-        Modules and packages that are not entered.
+        Those that are not entered from outside of them; an entry may be inside.
 
     Attributes
     ----------
@@ -38,10 +40,10 @@ class Reach:
         The same as places in the source.
     """
 
-    def __init__(self, closed: Iterable[str]) -> None:
+    def __init__(self, shut: Iterable[str], closed: Iterable[str] = ()) -> None:
         self.texts: dict[str, set[str]] = defaultdict(set)
         self.lines: dict[str, list[range]] = defaultdict(list)
-        self._closed = tuple(closed)
+        self._shut, self._closed = tuple(shut), tuple(closed)
         self._due: list[tuple[Module, Definition]] = []
         self._seen: set[int] = set()
         self._words: set[str] = set()
@@ -105,20 +107,22 @@ class Reach:
         elif name in module.imports:
             self._import(module, name, module.imports[name], rest)
         elif file_of(f"{module.name}.{name}"):
-            self._module(f"{module.name}.{name}", rest)
+            self._module(module, f"{module.name}.{name}", rest)
         # Otherwise it is a builtin, or local to a function.
 
     def _import(self, user: Module, name: str, found: Import, rest: list[str]) -> None:
         if not is_ours(found.module):
             self.texts[_room(user.name)].add(f"{name} is {found.module} {found.name}")
         elif found.name is None:
-            self._module(found.module, rest)
+            self._module(user, found.module, rest)
         else:
-            self._module(found.module, [found.name, *rest])
+            self._module(user, found.module, [found.name, *rest])
 
-    def _module(self, name: str, rest: list[str]) -> None:
+    def _module(self, user: Module, name: str, rest: list[str]) -> None:
         """Follow an attribute of a module; the whole module where it is used as a value."""
-        if self._is_closed(name):
+        if _is_in(name, self._shut):
+            return
+        if _is_in(name, self._closed) and not _is_in(user.name, self._closed):
             return
         if not rest:
             self._whole(read_module(name))
@@ -127,12 +131,13 @@ class Reach:
         known = rest[0] in module.bound or rest[0] in module.imports
         # A package may import its own parts by name, too.
         if file_of(inner) and (not known or module.imports.get(rest[0]) == Import(name, rest[0])):
-            self._module(inner, rest[1:])
+            self._module(user, inner, rest[1:])
         else:
             self._name(module, tuple(rest))
 
-    def _is_closed(self, name: str) -> bool:
-        return any(name == known or name.startswith(f"{known}.") for known in self._closed)
+
+def _is_in(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == known or name.startswith(f"{known}.") for known in packages)
 
 
 def _room(module: str) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from fedmerit.experiments.benchmark.models.federation import Cast, Settle, accuracy, federate
 from fedmerit.experiments.benchmark.models.task import State, Task
-from fedmerit.experiments.fingerprint import code_of, place_of
+from fedmerit.experiments.fingerprint import Sources
 from fedmerit.files import whole_file
 
 _ACCURACY, _MODEL = "accuracy", "model "  # and the name of an array of the last model
@@ -50,7 +50,7 @@ class Baselines:
         present = tuple(range(len(cast.behaviours)) if clients is None else clients)
         roles = tuple((c, cast.behaviours[c]) for c in present)
         used = [federate, accuracy, settle, *self.task.module.modules(), *(r for _, r in roles)]
-        code = code_of(*sorted({place_of(thing) for thing in used})).digest
+        code = Sources.of(*used).code.digest
         inputs = repr((code, self._data, self.seed, roles, with_model))
         return _kept(self._folder / f"{_digest(inputs.encode())}.npz", fresh)
 

@@ -1,17 +1,22 @@
 """Does the default hold on models that nobody tuned it on? Cell by cell, so that it can go on."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fedmerit.behaviours import parse_behaviour
 from fedmerit.errors import DataError, UnknownNameError
-from fedmerit.experiments.benchmark.base import Results, Table, Tick
-from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench, row_code
+from fedmerit.experiments.benchmark.base import BEHAVIOURS_MODULE, Results, Table, Tick
+from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench
 from fedmerit.experiments.benchmark.models.page import draw, page, tables
 from fedmerit.experiments.benchmark.models.registry import TASKS
 from fedmerit.experiments.benchmark.rows import ModelRow
+from fedmerit.experiments.fingerprint import Sources
+
+TASKS_MODULE = "fedmerit.experiments.benchmark.models.registry"
+# The cache of federations decides nothing.
+_CLOSED = ("fedmerit.experiments.benchmark.models.baselines",)
 
 
 class Models(Results[ModelRow]):
@@ -19,6 +24,16 @@ class Models(Results[ModelRow]):
 
     name = "models"
     first_seed, seeds = 700, 3
+    row = ModelRow
+
+    @property
+    def sources(self) -> Sources:
+        """All tasks and behaviours."""
+        return Sources.of(Bench, TASKS_MODULE, BEHAVIOURS_MODULE, closed=_CLOSED)
+
+    def row_code(self, row: ModelRow) -> str:
+        """Return the code of one task and one behaviour."""
+        return row_code(row.task, row.behaviour)
 
     def tables(self, rows: Sequence[ModelRow]) -> list[Table]:
         """Return one table of all tasks and one per task."""
@@ -90,6 +105,11 @@ class Plan:
         )
 
 
+def row_code(task: str, behaviour: str) -> str:
+    """Return the fingerprint of the code that decides the rows of a task and a behaviour."""
+    return Sources.of(Bench, TASKS[task], parse_behaviour(behaviour), closed=_CLOSED).code.digest
+
+
 def key(row: ModelRow) -> tuple[str, int, str]:
     """Return which cell a row belongs to."""
     return row.task, row.seed, row.behaviour
@@ -133,4 +153,4 @@ def run_plan(
                 lacking.add(task)
                 leave_out(f"{task} is left out: {error}")
                 continue
-        yield bench.run(behaviour)
+        yield replace(bench.run(behaviour), code=row_code(task, behaviour))

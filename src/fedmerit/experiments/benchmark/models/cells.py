@@ -12,10 +12,9 @@ from fedmerit.experiments.benchmark.models.combine import (
 )
 from fedmerit.experiments.benchmark.models.federation import Cast, accuracy, federate, make_cast
 from fedmerit.experiments.benchmark.models.ours import Ours, judge
-from fedmerit.experiments.benchmark.models.registry import TASKS, make_task
+from fedmerit.experiments.benchmark.models.registry import make_task
 from fedmerit.experiments.benchmark.models.training import sent_state
 from fedmerit.experiments.benchmark.rows import ModelRow
-from fedmerit.experiments.fingerprint import code_of, place_of
 
 # What 30 % of the clients do, one at a time. Settings follow the name, as everywhere.
 BEHAVIOURS = (
@@ -106,7 +105,6 @@ class Bench:
             home=home.accuracy,
             same_bits=same_bits(states[-1], home.model),
             difference=difference(states[-1], home.model),
-            code=row_code(task.name, behaviour),
             **vars(judge(ours.results, ours.named, cast, task.sizes)),
         )
 
@@ -115,9 +113,3 @@ class Bench:
         if self._home is None:
             self._home = self._baselines.run(cast, fedavg, cast.others, with_model=True)
         return self._home
-
-
-def row_code(task: str, behaviour: str) -> str:
-    """Return the fingerprint of the code that decides the rows of a task and a behaviour."""
-    chosen = (TASKS[task], parse_behaviour(behaviour), Bench)
-    return code_of(*(place_of(thing) for thing in chosen)).digest
