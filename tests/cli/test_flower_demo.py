@@ -2,9 +2,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
+from fedmerit.cli.flower_demo import _status, contributions
 from fedmerit.errors import SettingError
-
-pytestmark = pytest.mark.slow
+from fedmerit.flags import Flag, Kind
+from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 runner = CliRunner()
 
@@ -25,3 +26,24 @@ def test_a_ledger_that_is_there_already_is_not_touched(tmp_path):
     result = runner.invoke(app, ["flower-demo", "--ledger", str(ledger)])
     assert isinstance(result.exception, SettingError)
     assert ledger.read_bytes() == b"mine"
+
+
+def test_who_the_rider_was_stands_beside_what_was_found():
+    records = [
+        RoundRecord(
+            number,
+            (
+                ClientRecord("71", 0.1, 1.0, label="site-0", reward=9),
+                ClientRecord("94", 0.0, 0.0, flag=Flag(Kind.EXPLAINED, "99%"), label="site-2"),
+            ),
+            (Rejection("55", "not finite"),),
+        )
+        for number in (1, 2)
+    ]
+    rows = {row["client"]: row for row in contributions(records, {2: "stale", 1: "nan"})}
+    assert (rows["71"]["name"], rows["71"]["told to be"]) == ("site-0", "honest")
+    assert (rows["94"]["name"], rows["94"]["told to be"]) == ("site-2", "stale")
+    assert (rows["94"]["flagged"], rows["94"]["rounds"]) == (2, 2)
+    assert rows["94"]["reason"] == "explained by public information (99%)"
+    assert (rows["55"]["name"], rows["55"]["rejected"]) == ("", 2)
+    assert "flagged 1 (site-2)" in _status(records[0])

@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from fedmerit.cli import names
 from fedmerit.cli.app import app
 from fedmerit.cli.options import completed_from
 from fedmerit.experiments.benchmark import null
@@ -100,6 +101,52 @@ def test_misspelt_commands_and_options_are_met_with_the_nearest():
     assert "score" in text
     text = CliRunner().invoke(app, ["score", "x", "--metod", "merit"]).output
     assert "--method" in text
+
+
+def test_the_command_alone_shows_where_to_start():
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 0
+    started = re.findall(r"^  fedmerit (\S+)", result.stdout, re.M)
+    assert started == ["demo", "score", "serve"]
+    assert {f"fedmerit {name}" for name in started} <= COMMANDS.keys()
+
+
+def test_names_are_those_of_the_registries_and_help_lists_them():
+    from fedmerit.experiments.benchmark.registry import BENCHMARKS
+    from fedmerit.experiments.families import FAMILIES
+    from fedmerit.simulation.catalogue import CATALOGUE
+
+    assert names.EXPERIMENTS.keys() == FAMILIES.keys()
+    assert names.BENCHMARKS.keys() == BENCHMARKS.keys()
+    assert names.DATASETS.keys() == CATALOGUE.keys()
+    for command, listed in (("reproduce", names.EXPERIMENTS), ("benchmark", names.BENCHMARKS)):
+        shown = CliRunner().invoke(app, [command, "--help"]).stdout
+        for name, line in listed.items():
+            assert re.search(rf"^ +{name} +{re.escape(line)}", shown, re.M), name
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("reproduce din-w", ["din-weights"]),
+        ("benchmark n", ["null"]),
+        ("data fetch kuai", ["kuairand"]),
+        ("simulate --dataset movie", ["movielens-1m"]),
+        ("simulate --model le", ["lenet5"]),
+        ("simulate --weighting ga", ["gated"]),
+        ("simulate --method mer", ["merit"]),
+        ("ledger export run.ledger x --format par", ["parquet"]),
+    ],
+)
+def test_shells_complete_what_commands_take(typed, offered):
+    words = f"fedmerit {typed}"
+    complete = {
+        "_FEDMERIT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    result = CliRunner().invoke(app, [], env=complete, prog_name="fedmerit")
+    assert result.output.split() == offered
 
 
 def test_shells_complete_names():

@@ -37,6 +37,18 @@ def test_simulate_prints_who_contributed_what():
     assert "accuracy after 3 rounds" in text
 
 
+def test_a_click_log_is_simulated_with_its_own_model_and_metric():
+    clicks = ("simulate", "--dataset", "clicks", "--users", "12", "--per-round", "4")
+    payload = json.loads(call(*clicks, "--rounds", "2", "--json"))
+    assert 0 < payload["auc"] < 1
+    assert "accuracy" not in payload
+    assert "auc after 1 rounds" in call(*clicks, "--rounds", "1")
+    assert "model must be din for clicks, got mlp" in call(
+        *clicks, "--model", "mlp", error=SettingError
+    )
+    assert "got din" in call(*SMALL, "--model", "din", error=SettingError)
+
+
 def test_json_is_for_scripts_and_a_seed_decides_it():
     first = call(*SMALL, "--json", "--seed", "3")
     payload = json.loads(first)

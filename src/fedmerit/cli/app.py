@@ -21,12 +21,12 @@ from fedmerit.cli import (
     serve,
     simulate,
 )
-from fedmerit.cli.output import errors, shown
+from fedmerit.cli.names import BENCHMARKS, EXPERIMENTS, with_names
+from fedmerit.cli.output import console, errors, shown
 from fedmerit.errors import FedMeritError
 
 app = typer.Typer(
     name="fedmerit",
-    no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
 app.command("demo")(demo.demo)
@@ -34,16 +34,28 @@ app.command("simulate")(simulate.simulate)
 app.command("score")(score.score)
 app.command("report")(report.report)
 app.command("serve")(serve.serve)
-app.command("reproduce")(reproduce.reproduce)
-app.command("benchmark")(benchmark.benchmark)
+app.command("reproduce", help=with_names(reproduce.reproduce, EXPERIMENTS))(reproduce.reproduce)
+app.command("benchmark", help=with_names(benchmark.benchmark, BENCHMARKS))(benchmark.benchmark)
 app.add_typer(data.app, name="data")
 app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
 app.command("flower-demo")(flower_demo.flower_demo)
 
 
+START = """Who contributed what to a federation, without any test data.
+
+Three commands to start with:
+
+  fedmerit demo                    a small federation in which 8 of 20 clients cheat
+  fedmerit score updates.npz       a round of your own: an array per client
+  fedmerit serve run.ledger        a page that follows a run as it is written
+
+fedmerit --help shows all commands, fedmerit COMMAND --help one of them."""
+
+
 @app.callback(invoke_without_command=True)
 def root(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     """Who contributed what to a federation, without any test data.
@@ -56,6 +68,8 @@ def root(
     if version:
         print(f"fedmerit {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        console.print(START, markup=False, highlight=False, soft_wrap=True)
 
 
 EXIT_BAD_INPUT = 2

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from fedmerit.cli.data import DataDir, check_extra
-from fedmerit.cli.options import Json
+from fedmerit.cli.names import BENCHMARKS, DATASETS
+from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.errors import SettingError
 from fedmerit.validation import check_count
@@ -17,16 +18,20 @@ def benchmark(
     name: Annotated[
         str,
         typer.Argument(
-            help="attacks (what does every behaviour earn?), contribution (do scores rank clients "
-            "by what they brought?), free-riders (TU Wien's detection benchmark), models (does the "
-            "default hold on models nobody tuned it on?) or null (how often are clients without "
-            "work accepted?)."
+            help="One of the names above.",
+            show_default=False,
+            autocompletion=completed_from(BENCHMARKS),
         ),
     ],
     out: Annotated[
         Path, typer.Option(help="Folder for the table (CSV), the page (Markdown) and the picture.")
     ] = Path("runs/benchmarks"),
-    dataset: Annotated[str | None, typer.Option(help="Instead of the benchmark's own.")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of the benchmark's own.", autocompletion=completed_from(DATASETS)
+        ),
+    ] = None,
     data_dir: DataDir = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds.")] = None,
     seed: Annotated[int | None, typer.Option(help="The first of the seeds.")] = None,

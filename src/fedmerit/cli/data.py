@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fedmerit.cli.options import Json
+from fedmerit.cli.names import DATASETS
+from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import MissingExtraError
 
@@ -49,7 +50,14 @@ def list_(
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name that 'fedmerit data list' shows.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A name that 'fedmerit data list' shows.",
+            show_default=False,
+            autocompletion=completed_from(DATASETS),
+        ),
+    ],
     data_dir: DataDir = None,
 ) -> None:
     """Fetch a data set, check it, and keep it in the cache folder.

@@ -4,6 +4,7 @@ import math
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +12,11 @@ import typer
 
 from fedmerit.cli.data import check_extra
 from fedmerit.cli.options import Json, Seed
-from fedmerit.cli.output import console, print_json, print_table, progress
+from fedmerit.cli.output import console, print_json, print_table, progress, shown
 from fedmerit.cli.report import print_page
 from fedmerit.errors import SettingError
 from fedmerit.report import open_source, write_report
+from fedmerit.server.totals import Total, with_round
 from fedmerit.types import RoundRecord
 
 _SECONDS_PER_ROUND = 180.0
@@ -81,12 +83,12 @@ def flower_demo(
             limit = _SECONDS_PER_ROUND * (rounds + 1)
             for record in follow(deployment, run, ledger, rounds, seconds=limit):
                 records.append(record)
-                bar.update(task, completed=record.round, status=_status(record))
+                bar.update(task, completed=record.round, status=shown(_status(record)))
                 if not as_json:
-                    bar.console.print(f"round {record.round}: {_status(record)}")
+                    bar.console.print(f"round {record.round}: {shown(_status(record))}")
             bar.update(task, description="processes", status="stop")
     write_report(open_source(ledger, None), out)
-    _print(records, ledger, out, as_json=as_json)
+    _print(contributions(records, chosen), records, ledger, out, as_json=as_json)
 
 
 def _parse(text: str, nodes: int) -> dict[int, str]:
@@ -102,41 +104,56 @@ def _parse(text: str, nodes: int) -> dict[int, str]:
 
 
 def _status(record: RoundRecord) -> str:
-    flagged = sum(client.flagged for client in record.clients)
+    flagged = [client.label or client.client for client in record.clients if client.flagged]
+    names = f" ({', '.join(flagged)})" if flagged else ""
     accuracy = record.metrics.get("accuracy", math.nan)
-    return f"accuracy {accuracy:.4f}, flagged {flagged}, rejected {len(record.rejected)}"
+    return (
+        f"accuracy {accuracy:.4f}, flagged {len(flagged)}{names}, rejected {len(record.rejected)}"
+    )
 
 
-def _print(records: list[RoundRecord], ledger: Path, page: Path, *, as_json: bool) -> None:
-    rows: dict[str, dict[str, Any]] = {}
+def contributions(
+    records: Sequence[RoundRecord], behaviours: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """Return what each client came to, with its name, and what it was told to do.
 
-    def row(client: str) -> dict[str, Any]:
-        fresh = {"rounds": 0, "weight": 0.0, "flagged": 0, "rejected": 0, "reward": 0, "reason": ""}
-        return rows.setdefault(client, fresh)
-
+    The example's clients call themselves site-0, site-1, ... by their number in `behaviours`. A
+    client whose replies never were readable has no name.
+    """
+    totals: dict[str, Total] = {}
     for record in records:
-        for entry in record.clients:
-            found = row(entry.client)
-            found["reward"] += entry.reward or 0
-            if not math.isnan(entry.weight):
-                found["rounds"] += 1
-                found["weight"] += entry.weight
-                found["flagged"] += int(entry.flagged)
-                found["reason"] = entry.reason or found["reason"]
-        for refusal in record.rejected:
-            found = row(refusal.client)
-            found["rejected"] += 1
-            found["reason"] = refusal.reason
+        totals = with_round(totals, record)
+    told = {f"site-{number}": behaviour for number, behaviour in behaviours.items()}
+    return [
+        {
+            "client": client,
+            "name": total.label or "",
+            "told to be": told.get(total.label, "honest") if total.label else "",
+            "rounds": total.rounds,
+            "weight": total.weight,
+            "flagged": total.flagged,
+            "rejected": total.rejected,
+            "reward": total.reward,
+            "reason": total.flag.words if total.flag is not None else "",
+        }
+        for client, total in totals.items()
+    ]
+
+
+def _print(
+    rows: Sequence[Mapping[str, Any]],
+    records: Sequence[RoundRecord],
+    ledger: Path,
+    page: Path,
+    *,
+    as_json: bool,
+) -> None:
     if as_json:
         accuracy = [record.metrics.get("accuracy", math.nan) for record in records]
-        clients = [{"client": client, **found} for client, found in rows.items()]
         files = {"ledger": str(ledger), "report": str(page)}
-        print_json({**files, "accuracy": accuracy, "clients": clients})
+        print_json({**files, "accuracy": accuracy, "clients": list(rows)})
         return
-    print_table(
-        "Who contributed what, by node id",
-        ("client", "rounds", "weight", "flagged", "rejected", "reward", "reason"),
-        [(client, *found.values()) for client, found in rows.items()],
-    )
+    columns = tuple(rows[0]) if rows else ()
+    print_table("Who contributed what", columns, [tuple(row.values()) for row in rows])
     console.print(f"ledger: {ledger}", soft_wrap=True)
     print_page(page)

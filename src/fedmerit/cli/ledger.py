@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedmerit.cli.options import Json
+from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, shown
 from fedmerit.errors import LedgerError, SettingError
 from fedmerit.ledger import Ledger, SigningKey
@@ -125,7 +125,11 @@ def export_command(
     ],
     form: Annotated[
         str | None,
-        typer.Option("--format", help=f"{', '.join(FORMATS)}; default: by the file's name."),
+        typer.Option(
+            "--format",
+            help=f"{', '.join(FORMATS)}; default: by the file's name.",
+            autocompletion=completed_from(FORMATS),
+        ),
     ] = None,
     since: Since = None,
 ) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedmerit.cli.data import DataDir, check_extra
-from fedmerit.cli.options import Json
+from fedmerit.cli.names import DATASETS, EXPERIMENTS
+from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.types import RoundRecord
 from fedmerit.validation import check_count
@@ -27,9 +28,9 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="mnist-free-riders, mnist-noise, mnist-honest, mnist-random-models (riders whose "
-            "models, not updates, are noise); din-free-riders-harm, din-noise-harm, din-weights, "
-            "din-aggregators, din-labels (click logs); assumptions."
+            help="One of the names above.",
+            show_default=False,
+            autocompletion=completed_from(EXPERIMENTS),
         ),
     ],
     out: Annotated[
@@ -38,7 +39,8 @@ def reproduce(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="'fedmerit data list' shows them. Default: mnist; for din-... a generated log."
+            help="'fedmerit data list' shows them. Default: mnist; for din-... a generated log.",
+            autocompletion=completed_from(DATASETS),
         ),
     ] = None,
     data_dir: DataDir = None,

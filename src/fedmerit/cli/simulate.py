@@ -4,9 +4,9 @@ import math
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from fedmerit.aggregators import AGGREGATORS, NORM_BOUND
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.names import DATASETS
 from fedmerit.cli.options import Alpha, Json, Quantiser, Seed, completed_from, listed
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.cli.recording import recorder
@@ -24,38 +25,62 @@ from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
 from fedmerit.server import RoundRules
 from fedmerit.tracking import MLflowTracker, TensorBoardTracker
-from fedmerit.types import RoundRecord
+from fedmerit.types import RoundRecord, Scorer
 
 if TYPE_CHECKING:
+    from fedmerit.simulation.config import DinChoice, ModelChoice
     from fedmerit.simulation.federation import Federation
+    from fedmerit.simulation.training import LocalTraining
 
-NO_SCORER = "none"
+NO_SCORER, DIN = "none", "din"
 UPLOADS = ("cpsgd", "float")
 _LAST = 10  # single rounds swing: report the mean of the last ones beside the last
 _MAX_CLIENT_ROWS, _TOP = 30, 10
 
 
 def simulate(
-    dataset: Annotated[str, typer.Option(help="'fedmerit data list' shows them.")] = "mnist",
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="'fedmerit data list' shows them.", autocompletion=completed_from(DATASETS)
+        ),
+    ] = "mnist",
     data_dir: DataDir = None,
     users: Annotated[int, typer.Option(help="Size of the federation.")] = 100,
     per_round: Annotated[int, typer.Option(help="Users drawn for a round.")] = 20,
     rounds: Annotated[int, typer.Option(help="How many rounds.")] = 100,
     seed: Seed = 0,
-    partition: Annotated[str, typer.Option(help="shards, dirichlet or iid.")] = "shards",
+    partition: Annotated[
+        str,
+        typer.Option(
+            help="shards, dirichlet or iid. In a click log every user holds their own clicks.",
+            autocompletion=completed_from(("shards", "dirichlet", "iid")),
+        ),
+    ] = "shards",
     shards_per_user: Annotated[int, typer.Option(help="For shards.")] = 2,
     dirichlet_alpha: Annotated[float, typer.Option(help="For dirichlet; small is skewed.")] = 1.0,
-    model: Annotated[str, typer.Option(help="mlp, lenet5 or cnn.")] = "mlp",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="mlp (default), lenet5 or cnn; din for a click log.",
+            autocompletion=completed_from(("mlp", "lenet5", "cnn", "din")),
+        ),
+    ] = None,
     hidden: Annotated[int, typer.Option(help="Hidden units of the mlp.")] = 200,
     dropout: Annotated[float, typer.Option(help="Dropout of the mlp.")] = 0.5,
-    epochs: Annotated[int, typer.Option(help="Local epochs.")] = 5,
-    batch_size: Annotated[int, typer.Option(help="Samples in a local step.")] = 10,
+    epochs: Annotated[int | None, typer.Option(help="Local epochs: 5; for din 1.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Samples in a local step: 10; for din 2.")
+    ] = None,
     optimiser: Annotated[str, typer.Option(help="sgd or adam.")] = "sgd",
     learning_rate: Annotated[
-        float, typer.Option("--learning-rate", "--lr", help="Of local steps.")
-    ] = 0.01,
+        float | None,
+        typer.Option("--learning-rate", "--lr", help="Of local steps: 0.01; for din 0.1."),
+    ] = None,
     momentum: Annotated[float, typer.Option(help="For sgd.")] = 0.5,
-    decay: Annotated[float, typer.Option(help="Learning rate factor per round.")] = 1.0,
+    decay: Annotated[
+        float | None, typer.Option(help="Learning rate factor per round: 1; for din 0.999.")
+    ] = None,
     behaviours: Annotated[
         str,
         typer.Option(
@@ -67,19 +92,24 @@ def simulate(
         str, typer.Option(help="float, or cpsgd: clients upload levels, which are aggregated.")
     ] = "float",
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help=f"Scorer: {listed(SCORERS)}, or {NO_SCORER}.",
+            help=f"Scorer: {listed(SCORERS)}, or {NO_SCORER}. Default: merit; for din the "
+            "conditional score of the layers that every client trains.",
             autocompletion=completed_from([*SCORERS, NO_SCORER]),
         ),
-    ] = "merit",
+    ] = None,
     quantiser: Quantiser = None,
     levels: Annotated[
         int | None, typer.Option(help="Quantisation levels of the scorer and of --upload.")
     ] = None,
     clip: Annotated[float, typer.Option(help="Range of cpsgd for --upload.")] = 0.1,
     weighting: Annotated[
-        str, typer.Option(help="gated, score (Fed-PCA), size (FedAvg) or uniform.")
+        str,
+        typer.Option(
+            help="gated, score (Fed-PCA), size (FedAvg) or uniform.",
+            autocompletion=completed_from(("gated", "score", "size", "uniform")),
+        ),
     ] = "gated",
     alpha: Alpha = ALPHA,
     rule: Annotated[
@@ -118,38 +148,48 @@ def simulate(
 ) -> None:
     """Simulate a federation.
 
-    The defaults are the paper's for MNIST, except for the score and the guards. As published:
+    The defaults are the paper's for MNIST, or, for click logs, for its recommender, except for the
+    score and the guards. As published:
     --method pca --quantiser cpsgd --weighting score --norm-bound 0
 
     Example: fedmerit simulate --dataset digits --users 8 --per-round 4 --rounds 3 --epochs 1
     """
     check_extra()
-    from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
-    from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.catalogue import load
+    from fedmerit.simulation.config import FederationConfig, Partition
     from fedmerit.simulation.federation import Federation
-    from fedmerit.simulation.training import LocalTraining
 
-    scorer = None
-    if method != NO_SCORER:
-        scorer = make_scorer(method, quantiser, levels)
+    kind = _kind_of(dataset)
+    name = model or kind.model
+    if (name == DIN) != (kind.model == DIN):
+        fitting = DIN if kind.model == DIN else "mlp, lenet5 or cnn"
+        raise SettingError(f"model must be {fitting} for {dataset}, got {name}")
     config = FederationConfig(
         users=users,
         per_round=per_round,
         rounds=rounds,
         seed=seed,
         partition=Partition(partition, shards_per_user, dirichlet_alpha),
-        model=ModelChoice(model, hidden, dropout),
-        training=LocalTraining(epochs, batch_size, optimiser, learning_rate, momentum, decay),
+        model=_model(name, hidden, dropout),
+        training=replace(
+            kind.training,
+            optimiser=optimiser,
+            momentum=momentum,
+            **_given(
+                epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, decay=decay
+            ),
+        ),
         behaviours=Assignment.parse(behaviours),
         upload=_upload(upload, levels, clip),
         rules=RoundRules(
-            scorer=scorer,
+            scorer=_scorer(kind, method, quantiser, levels),
             weighting=weighting,
             alpha=alpha,
             rule=rule,
             norm_bound=norm_bound or None,
             reward=None if reward is None else parse_reward(reward),
         ),
+        touched=name == DIN,
     )
     if resume and out is None:
         raise SettingError("--resume needs the folder of the run, --out, got none")
@@ -159,11 +199,52 @@ def simulate(
         if tensorboard is not None:
             trackers.append(stack.enter_context(TensorBoardTracker(tensorboard)))
         if mlflow is not None:
-            settings = {"dataset": dataset, "seed": seed, "method": method, "rounds": rounds}
+            settings = {"dataset": dataset, "seed": seed, "rounds": rounds}
+            settings["method"] = method or "default"
             trackers.append(stack.enter_context(MLflowTracker(mlflow, settings=settings)))
         _run(federation, out, keep, trackers, resume=resume, as_json=as_json)
     if ledger is not None and not as_json:
         console.print(f"next: fedmerit report {ledger}", soft_wrap=True, markup=False)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a federation is by default for one kind of data: the paper's settings."""
+
+    model: str
+    training: "LocalTraining"
+    scorer: Scorer
+
+
+def _kind_of(dataset: str) -> _Kind:
+    from fedmerit.experiments.clicks import BASE, EVIDENCE
+    from fedmerit.simulation.catalogue import find_source
+    from fedmerit.simulation.clicks.sources import ClickSource
+    from fedmerit.simulation.training import LocalTraining
+
+    if isinstance(find_source(dataset), ClickSource):
+        return _Kind(DIN, BASE.training, EVIDENCE)
+    return _Kind("mlp", LocalTraining(5, 10, "sgd", 0.01, 0.5, 1.0), make_scorer("merit"))
+
+
+def _model(name: str, hidden: int, dropout: float) -> "ModelChoice | DinChoice":
+    from fedmerit.simulation.config import DinChoice, ModelChoice
+
+    return DinChoice() if name == DIN else ModelChoice(name, hidden, dropout)
+
+
+def _scorer(
+    kind: _Kind, method: str | None, quantiser: str | None, levels: int | None
+) -> Scorer | None:
+    if method == NO_SCORER:
+        return None
+    if method is None and quantiser is None and levels is None:
+        return kind.scorer
+    return make_scorer(method or "merit", quantiser, levels)
+
+
+def _given(**settings: float | None) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _upload(name: str, levels: int | None, clip: float) -> CpSGD | None:
@@ -190,32 +271,34 @@ def _run(
             task = bar.add_task("round", total=federation.config.rounds, status="")
 
             def show(record: RoundRecord) -> None:
-                status = f"accuracy {record.metrics['accuracy']:.4f}"
+                metric, reached = next(iter(record.metrics.items()))
+                status = f"{metric} {reached:.4f}"
                 bar.update(task, completed=record.round, status=status)
                 for track in trackers:
                     track(record)
 
             run(federation, folder=folder, resume=resume, on_round=show, keep=keep)
         rounds, clients = ResultFiles(folder).read()
-    _print(rounds, clients, as_json=as_json)
+    _print(federation.task.metric, rounds, clients, as_json=as_json)
     if out is not None and not as_json:
         console.print(f"results: {out}", soft_wrap=True)
 
 
-def _print(rounds: list[list[str]], clients: list[list[str]], *, as_json: bool) -> None:
-    from fedmerit.simulation.results import ROUND_COLUMNS, summarise
+def _print(
+    metric: str, rounds: list[list[str]], clients: list[list[str]], *, as_json: bool
+) -> None:
+    from fedmerit.simulation.results import METRIC, summarise
 
-    column = ROUND_COLUMNS.index("accuracy")
-    accuracy = [float(row[column]) for row in rounds]
-    last = accuracy[-_LAST:]
+    reached = [float(row[METRIC]) for row in rounds]
+    last = reached[-_LAST:]
     mean = math.fsum(last) / len(last)
     by_behaviour, by_client = (summarise(clients, by=by) for by in ("behaviour", "client"))
     if as_json:
         print_json(
             {
-                "rounds": len(accuracy),
-                "accuracy": accuracy[-1],
-                f"accuracy_last_{_LAST}": mean,
+                "rounds": len(reached),
+                metric: reached[-1],
+                f"{metric}_last_{_LAST}": mean,
                 "behaviours": [asdict(share) for share in by_behaviour],
                 "clients": [asdict(share) for share in by_client],
             }
@@ -233,6 +316,6 @@ def _print(rounds: list[list[str]], clients: list[list[str]], *, as_json: bool) 
         [(s.name, s.behaviour, s.reports, s.score, s.weight, s.share) for s in shown],
     )
     console.print(
-        f"accuracy after {len(accuracy)} rounds {accuracy[-1]:.4f}, "
+        f"{metric} after {len(reached)} rounds {reached[-1]:.4f}, "
         f"mean of the last {len(last)} {mean:.4f}"
     )

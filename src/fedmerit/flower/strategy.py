@@ -26,7 +26,7 @@ from fedmerit.scorers import PublishedPCA
 from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
-from fedmerit.server.totals import lines_of, round_metrics
+from fedmerit.server.totals import called, lines_of, round_metrics
 from fedmerit.types import ClientRecord, RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
@@ -272,14 +272,16 @@ class FedMerit(Strategy):
         self._asked = Asked()
         server.judge_replies(read.replies, read.rejected)
         record = server.judged
+        labels = self.labels
         for refusal in record.rejected:
-            log(WARNING, "round %d, %s: %s", record.round, refusal.client, refusal.reason)
+            who = called(refusal.client, labels.get(refusal.client))
+            log(WARNING, "round %d, %s: %s", record.round, who, refusal.reason)
         for why, count in Counter(c.reason for c in record.clients if _noted(c)).items():
             log(WARNING, "round %d, %d clients: %s", record.round, count, why)
         for client in record.clients:
             if client.flagged:
-                why = client.reason
-                log(WARNING, "round %d, %s flagged: %s", record.round, client.client, why)
+                who = called(client.client, client.label)
+                log(WARNING, "round %d, %s flagged: %s", record.round, who, client.reason)
         arrays, metrics = (self._own if self._combines else self._inner)(server_round, read, record)
         found = {} if metrics is None else dict(metrics)
         server.note(scalars(metrics, "train/"))

@@ -67,13 +67,17 @@ def with_round(known: Mapping[str, Total], record: RoundRecord) -> dict[str, Tot
     return totals
 
 
+def called(client: str, label: str | None) -> str:
+    """Return a client's id, with how it calls itself: its own word, never its identity."""
+    return f"{client} (calls itself {label!r})" if label else client
+
+
 def lines_of(totals: Mapping[str, Total]) -> Iterator[str]:
     """Yield one line per client, those with most weight first."""
     for client in sorted(totals, key=lambda c: (-totals[c].weight, c)):
         total = totals[client]
-        label = f" (calls itself {total.label!r})" if total.label else ""
         line = (
-            f"{client}{label}: {total.rounds} rounds, weight {total.weight:.3f}, "
+            f"{called(client, total.label)}: {total.rounds} rounds, weight {total.weight:.3f}, "
             f"flagged {total.flagged}, rejected {total.rejected}"
         )
         if total.reward:

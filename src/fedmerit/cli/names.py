@@ -1,0 +1,47 @@
+"""Names that commands take, with a line each: known without loading what they name.
+
+A test compares them with the registries.
+"""
+
+from collections.abc import Callable, Mapping
+from inspect import cleandoc
+from typing import Any
+
+EXPERIMENTS = {
+    "mnist-free-riders": "accuracy as more users send random updates",
+    "mnist-noise": "accuracy and weight as users add noise",
+    "mnist-honest": "accuracy where everybody is honest",
+    "mnist-random-models": "free riders whose models, not updates, are noise",
+    "din-free-riders-harm": "a recommender (DIN) as free riders join",
+    "din-noise-harm": "the same as users add noise",
+    "din-weights": "the weight of riders, noise and replays in it",
+    "din-aggregators": "ways to aggregate it",
+    "din-labels": "the same as users flip labels",
+    "assumptions": "are signals of two parameters independent?",
+}
+BENCHMARKS = {
+    "attacks": "what does every behaviour earn?",
+    "contribution": "do scores rank clients by what they brought?",
+    "free-riders": "TU Wien's detection benchmark",
+    "models": "does the default hold on models nobody tuned it on?",
+    "null": "how often are clients without work accepted?",
+}
+DATASETS = {
+    "digits": "8 x 8 handwritten digits, nothing to fetch",
+    "mnist": "28 x 28 handwritten digits",
+    "fashion-mnist": "28 x 28 pictures of clothes",
+    "clicks": "a generated click log, nothing to fetch",
+    "kuairand": "KuaiRand-Pure, a click log",
+    "movielens-1m": "MovieLens 1M as a click log",
+    "taobao-userbehavior": "Taobao UserBehavior, a click log",
+    "ali-display-ads": "Ali_Display_Ad_Click, a click log",
+}
+
+
+def with_names(command: Callable[..., Any], names: Mapping[str, str]) -> str:
+    """Return the help of a command with the names it takes before the example."""
+    text = cleandoc(command.__doc__ or "")
+    before, example, after = text.partition("Example:")
+    width = max(map(len, names))
+    lines = "\n".join(f"  {name:{width}}  {line}" for name, line in names.items())
+    return f"{before}\b\nNAME is one of\n{lines}\n\n{example}{after}"
