@@ -62,7 +62,11 @@ def _records() -> Iterator[Fault]:
         return survived("input", "ledger", name, expected, partial(_appended, *records))
 
     yield odd("score NaN", one(score=math.nan))
-    yield odd("score infinite", one(score=math.inf))
+    for sign in (math.inf, -math.inf):
+        yield bad(f"score {sign}", "score must be finite", one(score=sign))
+        yield bad(f"weight {sign}", "weight must be finite", one(weight=sign))
+        yield bad(f"p-value {sign}", "p_value must be finite", one(p_value=sign))
+        yield bad(f"epsilon {sign}", "epsilon must be finite", one(epsilon=sign))
     yield odd("score -0.0", one(score=-0.0))
     yield odd("subnormal score", one(score=5e-324))
     yield odd("client with an empty name", one(client=""))
@@ -70,6 +74,16 @@ def _records() -> Iterator[Fault]:
     yield odd("client with a terminal escape", one(client="a\x1b[2J\x00b"))
     yield odd("client with a name of 1 MB", one(client="x" * 2**20))
     yield odd("reward of the largest integer", one(reward=2**63 - 1))
+    yield bad("reward below zero", "reward must not be negative", one(reward=-1))
+    yield bad("data size below zero", "must not be negative", one(num_examples=-5))
+    yield bad(
+        "rewards that add up beyond 64 bits", "must add up to at most",
+        one(reward=2**63 - 1), RoundRecord(2, (ClientRecord("b", 0.5, 1.0, reward=1),)),
+    )  # fmt: skip
+    yield bad(
+        "one client twice in a round", "a client must be in a round once",
+        RoundRecord(1, (ClientRecord("b", 0.5, 0.5), ClientRecord("b", 0.4, 0.5))),
+    )  # fmt: skip
     yield bad("reward beyond 64 bits", "must fit in 64 bits", one(reward=2**63))
     yield bad("reward that is a float", "reward must be an integer", one(reward=0.5))
     yield bad("client that is not text", "client must be text", one(client=7))

@@ -124,13 +124,12 @@ def _no_litter() -> str:
 def _two_at_once() -> str:
     from fedmerit.errors import CheckpointError
     from fedmerit.lock import WriterLock
-    from fedmerit.simulation.run import CHECKPOINT
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "run").mkdir()
         # The lock of the first run, held by this process while the second one starts.
-        lock = WriterLock(folder / "run" / CHECKPOINT, busy=CheckpointError, failed=CheckpointError)
+        lock = WriterLock(folder / "run", busy=CheckpointError, failed=CheckpointError)
         end = command(*_run(folder), "--resume")
         lock.release()
         end.check_named()

@@ -56,7 +56,7 @@ def simulated() -> dict[str, str]:
     federation = Federation(config, load("digits"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with Ledger.open(folder / "a.ledger", clock=lambda: 0.0) as ledger:
+        with Ledger.open(folder / "a.ledger", clock=lambda: 0.0, draw=bytes) as ledger:
             keep = RunRecorder(ledger, {}, "1", fingerprint="same", resume=False)
             run(federation, folder=folder / "run", keep=keep)
             head = str(ledger.head)

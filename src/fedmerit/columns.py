@@ -4,9 +4,9 @@ The tables, statements and hashed rows of a ledger, its exports, and the simulat
 follow from `CLIENT` and `REJECTION`. To add a column:
 
 1. Give the record its field, in :mod:`fedmerit.types`.
-2. Put a `Column` behind the others here. Its `since` is `VERSION` + 1, which is then the new
-   `VERSION`: a ledger is migrated to it when it is opened for writing, and rounds recorded from
-   then on are hashed with the column, under a label with the new number.
+2. Put a `Column` behind the others here, and raise `VERSION`, which is its `since`: a ledger is
+   migrated to it when it is opened for writing, and rounds recorded from then on are hashed with
+   the column, under a label with the new number.
 3. Say what the new rounds are hashed from in the test that knows the columns by heart
    (``tests/ledger/test_columns.py``).
 
@@ -25,19 +25,20 @@ from fedmerit.types import ClientRecord, Rejection
 
 @dataclass(frozen=True, eq=False)
 class Sort:
-    """How values are stored: type in SQL, type in Arrow, and how text becomes one."""
+    """How values are stored: type in SQL, in Arrow, as read, and how text becomes one."""
 
     sql: str
     arrow: str
+    read: type
     parse: Callable[[str], Any]
 
 
-IDENTITY = Sort("INTEGER NOT NULL REFERENCES clients", "string", str)
-TEXT = Sort("TEXT", "string", str)
-KIND = Sort("TEXT", "string", str)
-REAL = Sort("REAL", "float64", float)
-INTEGER = Sort("INTEGER", "int64", int)
-FLAG = Sort("INTEGER", "bool_", lambda text: bool(int(text)))
+IDENTITY = Sort("INTEGER NOT NULL REFERENCES clients", "string", str, str)
+TEXT = Sort("TEXT", "string", str, str)
+KIND = Sort("TEXT", "string", str, str)
+REAL = Sort("REAL", "float64", float, float)
+INTEGER = Sort("INTEGER", "int64", int, int)
+FLAG = Sort("INTEGER", "bool_", int, lambda text: bool(int(text)))
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ REJECTION: tuple[Column, ...] = (
     Column("reason", TEXT, required=True),
     Column("kind", KIND, since=3),
 )
-VERSION = max(column.since for column in CLIENT + REJECTION)
+VERSION = 4  # the fourth has the columns of the third, and puts the rows of a round under a tree
 _FIELDS = frozenset(field.name for field in fields(ClientRecord))
 
 

@@ -1,83 +1,140 @@
 """One writer at a time, by a lock of the operating system that a crash cannot leave behind."""
 
+import contextlib
 import os
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 from fedmerit.errors import FedMeritError
 
-# POSIX locks belong to the process: a second writer inside it would be let through, and closing any
-# handle of the file would release the lock. So the process keeps its own list of what it holds.
-_HELD: dict[str, int] = {}
-_HELD_GUARD = threading.Lock()
+if TYPE_CHECKING:
+    Identity = tuple[int, int]
+
+# What this process holds, by the file itself: whatever names lead to it, it is one file.
+_HELD: dict["Identity", "WriterLock"] = {}
+_HELD_GUARD = threading.RLock()
 
 
 class WriterLock:
-    """Exclusive right to write to `path`, held in a small file beside it.
+    """Exclusive right to write to `path`, a file or a folder, by whatever name it is reached.
 
-    It belongs to the process that took it: not to its forks, and it ends with the process.
+    The file itself is locked, not its name: a link to it, or a small file that somebody deletes,
+    lets nobody else in. A small file beside it, ``.lock``, only tells others who holds the lock.
+    The lock belongs to the process that took it: not to its forks, and it ends with the process.
 
     Parameters
     ----------
     path : Path
+        A file is created if there is none.
     busy : type of error
         Raised if another writer holds the lock.
     failed : type of error
-        Raised if the small file cannot be written.
+        Raised if the file cannot be opened.
+
+    Attributes
+    ----------
+    path : Path
+        The file behind all links.
     """
 
     def __init__(
         self, path: Path, *, busy: type[FedMeritError], failed: type[FedMeritError]
     ) -> None:
-        self._key = str(path.resolve())
         with _HELD_GUARD:
-            if _HELD.get(self._key) == os.getpid():
+            try:
+                self.path = path.resolve()
+                self._handle = self._take(path, busy)
+            except (OSError, RuntimeError) as error:  # RuntimeError: links that go in a circle
+                reason = getattr(error, "strerror", None) or error
+                raise failed(f"cannot open {path} for writing: {reason}") from error
+            self.identity = identity_of(self._handle)
+            self._process = os.getpid()
+            _HELD[self.identity] = self
+        with contextlib.suppress(OSError):  # who it is helps others; the lock holds without
+            self._note.write_text(f"{self._process}\n", encoding="ascii")
+
+    @property
+    def _note(self) -> Path:
+        inside = self.path.is_dir()
+        return self.path / ".lock" if inside else self.path.with_name(self.path.name + ".lock")
+
+    def release(self) -> None:
+        """Let the next writer in; releasing twice does no harm."""
+        with _HELD_GUARD:
+            if _HELD.get(self.identity) is self:
+                del _HELD[self.identity]
+                _unlock(self._handle)
+                os.close(self._handle)
+
+    def _take(self, path: Path, busy: type[FedMeritError]) -> int:
+        while True:
+            folder = self.path.is_dir()
+            locked = self._note if folder and not _FOLDERS_OPEN else self.path
+            # Looked up first: to open and close a file that SQLite has open would drop its locks.
+            if locked.exists() and identity_of(locked) in _HELD:
                 raise busy(
                     f"one writer at a time: {path} is already open for writing in this process"
                 )
-            self._file = _take(path, busy, failed)
-            _HELD[self._key] = os.getpid()
+            flags = os.O_RDONLY if locked.is_dir() else os.O_RDWR | os.O_CREAT
+            handle = os.open(locked, flags | _CLOSE_ON_EXEC, 0o666)
+            try:
+                _lock(handle)
+            except OSError:
+                os.close(handle)
+                raise busy(
+                    f"one writer at a time: {path} is being written by process {self._holder()}"
+                ) from None
+            if locked.exists() and identity_of(locked) == identity_of(handle):
+                return handle
+            os.close(handle)  # another file took the name in between
 
-    def release(self) -> None:
-        """Let the next writer in; the file stays, so that no two writers lock different ones."""
-        with _HELD_GUARD:
-            if _HELD.get(self._key) == os.getpid():
-                del _HELD[self._key]
-            self._file.close()
+    def _holder(self) -> str:
+        try:
+            return self._note.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
+        except OSError:
+            return "unknown"
 
 
-def _take(path: Path, busy: type[FedMeritError], failed: type[FedMeritError]) -> BinaryIO:
-    lock_path = path.with_name(path.name + ".lock")
-    try:
-        # Unbuffered and kept open: the lock lives as long as this handle.
-        file = open(lock_path, "a+b", buffering=0)  # noqa: SIM115, PTH123
-    except OSError as error:
-        raise failed(f"cannot open {lock_path} for writing: {error.strerror}") from error
-    try:
-        _lock(file)
-    except OSError:
-        file.seek(0)
-        holder = file.read(20).decode("ascii", "replace").strip() or "unknown"
-        file.close()
-        raise busy(f"one writer at a time: {path} is being written by process {holder}") from None
-    with suppress(OSError):  # who it is helps others; on a full disk the lock holds without
-        file.truncate(0)
-        file.write(b"%d\n" % os.getpid())
-    return file
+def identity_of(file: Path | int) -> "Identity":
+    """Return what tells a file from all others on this machine, whatever its names are."""
+    found = os.fstat(file) if isinstance(file, int) else file.stat()
+    return found.st_dev, found.st_ino
 
+
+def _forget_in_child() -> None:
+    """Close what a fork inherited: the lock must end with the process that took it."""
+    for lock in _HELD.values():
+        with contextlib.suppress(OSError):
+            os.close(lock._handle)
+    _HELD.clear()
+
+
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+_FOLDERS_OPEN = sys.platform != "win32"  # where a folder cannot be opened, a file in it stands in
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(file: BinaryIO) -> None:
-        file.seek(1 << 30)  # a byte far behind the text, which stays readable for others
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    _FAR = 1 << 40  # a byte far behind any content, which stays readable for others
+
+    def _lock(handle: int) -> None:
+        os.lseek(handle, _FAR, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+    def _unlock(handle: int) -> None:
+        os.lseek(handle, _FAR, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
 
 else:
     import fcntl
 
-    def _lock(file: BinaryIO) -> None:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+    def _lock(handle: int) -> None:
+        # Not lockf: its locks share the space of SQLite's, and any close of the file drops them.
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,5 +1,6 @@
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from fedmerit.cli.output import shown
 from fedmerit.errors import LedgerCorruptError, LedgerError, SettingError
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.types import ClientRecord, RoundRecord
-from tests.ledger.builders import make_ledger
+from tests.ledger.builders import make_ledger, make_record
 
 
 @pytest.fixture
@@ -117,3 +118,63 @@ def test_reading_a_ledger_leaves_nothing_behind(path: Path) -> None:
     call("show", path)
     call("verify", path)
     assert path.read_bytes() == before
+
+
+def test_pay_has_an_id_and_gives_an_old_list_again(path: Path, tmp_path: Path) -> None:
+    first = json.loads(call("pay", path, "--json", "--out", tmp_path / "list.json"))
+    assert json.loads((tmp_path / "list.json").read_text()) == first
+    assert len(set(first["references"])) == len(first["payouts"]) == 2
+    with Ledger.open(path) as ledger:
+        ledger.resume_run(1)
+        ledger.append(make_record(4))
+    assert json.loads(call("pay", path, "--json", "--until", first["head"])) == first
+    text = call("pay", path, "--after", first["head"])
+    assert "Total: 300 to 2 clients." in text
+    since = call("pay", path, "--since", "2024-01-04")
+    assert "Not in the list: 2 earlier rounds." in since
+
+
+def test_pay_takes_a_public_key_and_an_anchor(tmp_path: Path) -> None:
+    key, path = SigningKey.generate(), tmp_path / "signed"
+    make_ledger(path, key=key)
+    known = ("--public-key", key.public_key.hex())
+    call("anchor", path, "--to", tmp_path / "heads.log")
+    call("pay", path, *known, "--anchor", tmp_path / "heads.log")
+    with Ledger.open(path) as ledger:
+        ledger.start_run({}, "1")
+        ledger.append(RoundRecord(1, (ClientRecord("mallory", 0.5, 1.0, reward=10**9),)))
+    for options in ((), known):
+        with pytest.raises(LedgerCorruptError, match="signed"):
+            call("pay", path, *options)
+
+
+def test_a_witness_signs_heads_that_go_on_and_no_others(tmp_path: Path) -> None:
+    key, path = SigningKey.generate(), tmp_path / "run.ledger"
+    make_ledger(path, rounds=2, key=key)
+    old = Path(shutil.copy(path, tmp_path / "old.ledger"))
+    with Ledger.open(path, key=key) as ledger:
+        ledger.resume_run(1)
+        ledger.append(make_record(3))
+    (tmp_path / "head.json").write_text(call("head", path))
+    log = ("--log", tmp_path / "w.log", "--sign", tmp_path / "w.pem")
+    text = call("witness", tmp_path / "head.json", *log, "--public-key", key.public_key.hex())
+    witness_key = text.split("Witness key: ")[1].strip()
+    with pytest.raises(LedgerCorruptError, match="the ledger was cut"):
+        call("witness", old, *log)
+    with pytest.raises(LedgerCorruptError, match="not signed with the given key"):
+        call("witness", path, *log, "--public-key", witness_key)
+    checked = ("--anchor", tmp_path / "w.log", "--witness-key", witness_key)
+    text = call("verify", path, "--public-key", key.public_key.hex(), *checked)
+    assert "Proven: completeness: the first 4 of 4 entries" in text
+    assert "Not proven" not in text
+    assert "the newest were removed" in call("verify", old, *checked, code=1)
+    with pytest.raises(SettingError, match="--witness-key needs the log it signed"):
+        call("verify", path, "--witness-key", witness_key)
+
+
+def test_verify_says_what_it_leaves_open(path: Path) -> None:
+    text = call("verify", path)
+    assert "Not proven: origin" in text
+    assert "Not proven: completeness" in text
+    head = json.loads(call("verify", path, "--json"))["head"]
+    assert "Not proven: completeness" not in call("verify", path, "--head", head)

@@ -1,5 +1,6 @@
 """What rounds are hashed from, known by heart: a change here is a new version of the ledger."""
 
+import hashlib
 import re
 from dataclasses import fields
 
@@ -12,13 +13,17 @@ from fedmerit.ledger.schema import MIGRATIONS
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 FIRST = "client score weight p_value epsilon flagged reason reward num_examples behaviour"
-SCORES = {
-    1: FIRST,
-    2: FIRST,
-    3: "client score weight p_value epsilon flagged reward num_examples behaviour "
-    "kind detail twin label",
+THIRD = (
+    "client score weight p_value epsilon flagged reward num_examples behaviour "
+    "kind detail twin label"
+)
+SCORES = {1: FIRST, 2: FIRST, 3: THIRD, 4: THIRD}
+REJECTIONS = {
+    1: "client reason",
+    2: "client reason",
+    3: "client reason kind",
+    4: "client reason kind",
 }
-REJECTIONS = {1: "client reason", 2: "client reason", 3: "client reason kind"}
 
 
 def names(columns, version):
@@ -27,12 +32,13 @@ def names(columns, version):
 
 def test_every_version_has_the_columns_it_was_hashed_from():
     assert VERSION == len(MIGRATIONS) == max(SCORES)
+    assert max(column.since for column in CLIENT + REJECTION) <= VERSION
     for version in SCORES:
         assert names(CLIENT, version) == SCORES[version].split()
         assert names(REJECTION, version) == REJECTIONS[version].split()
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, 4])
 def test_the_encoding_tells_the_fields_of_a_round(version):
     told = re.sub(r"\s+", " ", encoding.__doc__)
     for columns in (CLIENT, REJECTION):
@@ -91,10 +97,32 @@ def test_a_round_is_hashed_from_its_columns_and_nothing_else(tmp_path):
         (0, "a", 0.5, 1.0, 0.01, 0.001, 0, 7, 10, "honest", None, None, None, "Ward 7"),
         (1, "b", 0.0, 0.0, None, None, 1, None, None, None, "copy", "99%", "a", None),
     ]
-    tables = ([(0, "auc", 0.75)], scores, [(0, "c", "too slow", "absent")], [])
-    with Ledger.open(tmp_path / "run.ledger", clock=lambda: 1.5) as ledger:
+    rows = [
+        ("metrics", 0, "auc", 0.75),
+        *(("scores", *row) for row in scores),
+        ("rejections", 0, "c", "too slow", "absent"),
+    ]
+    ledger_id, secret = b"i" * 32, b"s" * 32
+    stream = hashlib.shake_256(b"fedmerit ledger salts\0" + secret + (2).to_bytes(8, "big"))
+    salts = stream.digest(16 * 4)
+    leaves = [
+        sha256(b"\0" + salts[16 * at : 16 * at + 16] + encoding.encode_row(row))
+        for at, row in enumerate(rows)
+    ]
+    root = sha256(b"\1" + sha256(b"\1" + leaves[0] + leaves[1])
+                  + sha256(b"\1" + leaves[2] + leaves[3]))  # fmt: skip
+    draws = iter([ledger_id, secret])
+    path = tmp_path / "run.ledger"
+    with Ledger.open(path, clock=lambda: 1.5, draw=lambda _: next(draws)) as ledger:
         ledger.start_run({}, "1")
-        previous = bytes.fromhex(ledger.head)
+        run = ("fedmerit ledger 4 run", bytes(32), 1, 1_500_000, ledger_id, 1, 0, 1, "1",
+               sha256(b"{}"), None, encoding.entry_hash((secret,)))  # fmt: skip
+        previous = encoding.entry_hash(run)
+        assert ledger.head == previous.hex()
         ledger.append(record)
-        fields = ("fedmerit ledger 3 round", previous, 2, 1_500_000, 1, 1)
-        assert ledger.head == encoding.entry_hash(fields, tables).hex()
+        fields = ("fedmerit ledger 4 round", previous, 2, 1_500_000, ledger_id, 1, 1, 1, 1, 4, root)
+        assert ledger.head == encoding.entry_hash(fields).hex()
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()

@@ -68,10 +68,11 @@ def test_json_holds_runs_rounds_and_metrics(ledger: Ledger, tmp_path: Path) -> N
 def test_json_is_valid_where_a_score_is_not_a_number(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "run.ledger") as ledger:
         ledger.start_run({}, "1")
-        ledger.append(RoundRecord(1, (ClientRecord("a", math.nan, math.inf),)))
+        client = ClientRecord("a", math.nan, 0.5)
+        ledger.append(RoundRecord(1, (client,), metrics={"loss": math.inf}))
         export(ledger, tmp_path / "out.json", "json")
-    client = json.loads((tmp_path / "out.json").read_text())["rounds"][0]["clients"][0]
-    assert (client["score"], client["weight"]) == (None, "inf")
+    written = json.loads((tmp_path / "out.json").read_text())["rounds"][0]
+    assert (written["clients"][0]["score"], written["metrics"]["loss"]) == (None, "inf")
 
 
 def test_parquet_keeps_types(ledger: Ledger, tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedmerit.columns import VERSION
+from fedmerit.errors import LedgerError
 from fedmerit.flags import Flag, Kind
-from fedmerit.ledger import Ledger, schema
+from fedmerit.ledger import Ledger, SigningKey, schema
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
 from fedmerit.ledger.export import export
 from fedmerit.report import open_source
@@ -38,6 +39,9 @@ SECOND_RECORDS = [
         agreement=b"F",
     ),
 ]
+# A signed run of two rounds, as the third version wrote it.
+THIRD = Path(__file__).parent / "files" / "version3.ledger"
+THIRD_HEAD = "4cbab1de24a320eb1365e2e58dd51f433b2c890317a84ad3d9fae7468d5430f5"
 FIRST_HEAD = "eecc25b574ec85257f23ae8305e7355298817bff4ecfc1878652bebbd6bd0046"
 FIRST_SCORES = [
     (0, "client 0", 0.01, 1 / 3, None, None, 0, "", None, None, None),
@@ -175,3 +179,54 @@ def test_an_old_file_that_claims_to_be_new_is_found(second: Path) -> None:
     connection.execute("PRAGMA user_version = 3")
     connection.close()
     assert not check(second).ok
+
+
+@pytest.fixture
+def third(tmp_path: Path) -> Path:
+    return Path(shutil.copy(THIRD, tmp_path / "run.ledger"))
+
+
+def key_of_the_third() -> SigningKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
+
+
+def test_a_signed_file_of_the_third_version_is_read_and_paid_from_as_it_is(third: Path) -> None:
+    key = key_of_the_third()
+    with Ledger.open(third, read_only=True) as ledger:
+        found = ledger.verify(head=THIRD_HEAD, public_key=key.public_key)
+        assert (found.problem, found.head, found.ledger) == (None, THIRD_HEAD, None)
+        assert list(ledger.rounds()) == [make_record(1), make_record(2)]
+        assert ledger.pay_list(public_key=key.public_key).total == 600
+        with pytest.raises(LedgerError, match="must be of version 4"):
+            ledger.signed_head()
+    assert third.read_bytes() == THIRD.read_bytes()
+
+
+def test_a_signed_file_of_the_third_version_is_migrated_and_continued(third: Path) -> None:
+    key = key_of_the_third()
+    with Ledger.open(third, read_only=True) as ledger:
+        before = ledger.pay_list()
+    with Ledger.open(third, key=key) as ledger:
+        assert ledger.pay_list() == before  # the id of a list that was paid stays as it is
+        ledger.resume_run(1)
+        ledger.append(make_record(2))
+        assert ledger.head == THIRD_HEAD
+        ledger.append(make_record(3))
+        head = ledger.signed_head()
+        assert (head.sequence, head.runs, head.rounds) == (4, 1, 3)
+        assert head.problem(key.public_key) is None
+        found = ledger.verify(head=THIRD_HEAD, public_key=key.public_key)
+        assert (found.problem, found.ledger) == (None, ledger.id)
+        assert ledger.pay_list(until=THIRD_HEAD) == before
+    assert version(third) == VERSION
+
+
+def test_two_migrations_of_one_file_are_two_ledgers(third: Path) -> None:
+    other = Path(shutil.copy(third, third.with_name("other.ledger")))
+    ids = set()
+    for path in (third, other):
+        with Ledger.open(path) as ledger:
+            ids.add(ledger.id)
+    assert len(ids) == 2

@@ -7,6 +7,7 @@ from fedmerit.errors import LedgerError, SettingError
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import ClientSummary, Ledger, Payout
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
+from tests.ledger.test_verification import Forger
 
 COPY, LATE = Flag(Kind.COPY, twin="ann"), Flag(Kind.ABSENT)  # the second accuses nobody
 
@@ -63,14 +64,33 @@ def test_payouts_after_a_head_have_no_gap_and_no_overlap(ledger: Ledger) -> None
         ledger.payouts(after="0" * 64)
 
 
-def test_amounts_that_do_not_fit_are_an_error_not_a_wrong_sum(tmp_path: Path) -> None:
+def test_amounts_that_do_not_fit_are_refused_at_the_door(tmp_path: Path) -> None:
+    most = 2**63 - 1
     with Ledger.open(tmp_path / "run.ledger") as ledger:
         ledger.start_run({}, "1")
-        for number in (1, 2):
-            client = ClientRecord("ann", 0, 0, reward=2**63 - 1)
-            ledger.append(RoundRecord(number, (client,)))
-        with pytest.raises(LedgerError, match="cannot list payouts: integer overflow"):
-            ledger.payouts()
+        ledger.append(RoundRecord(1, (ClientRecord("ann", 0, 0, reward=most - 1),)))
+    with Ledger.open(tmp_path / "run.ledger") as ledger:
+        ledger.resume_run(1)
+        rule = f"rewards of a ledger must add up to at most {most}, got {most + 1} with this round"
+        with pytest.raises(LedgerError, match=rule):
+            ledger.append(RoundRecord(2, (ClientRecord("bob", 0, 0, reward=2),)))
+        ledger.append(RoundRecord(2, (ClientRecord("ann", 0, 0, reward=1),)))
+        assert ledger.payouts() == [Payout("ann", most, 2)]
+        assert ledger.summaries()[0].total_reward == most
+        assert ledger.verify().ok
+
+
+def test_sums_of_a_file_that_an_older_version_let_through_are_exact(tmp_path: Path) -> None:
+    path = tmp_path / "run.ledger"
+    with Ledger.open(path) as ledger:
+        ledger.start_run({}, "1")
+        for number in (1, 2, 3):
+            ledger.append(RoundRecord(number, (ClientRecord("ann", 0, 0, reward=1),)))
+    with Forger(path) as connection:
+        connection.execute("UPDATE scores SET reward = ?", (2**63 - 1,))
+    with Ledger.open(path, read_only=True) as ledger:
+        assert ledger.payouts() == [Payout("ann", 3 * (2**63 - 1), 3)]
+        assert ledger.summaries()[0].total_reward == 3 * (2**63 - 1)
 
 
 def test_window_must_be_positive(ledger: Ledger) -> None:

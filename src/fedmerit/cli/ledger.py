@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -9,13 +10,17 @@ import typer
 
 from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, shown
-from fedmerit.errors import LedgerError, SettingError
-from fedmerit.ledger import Ledger, SigningKey
+from fedmerit.errors import DataError, LedgerCorruptError, SettingError
+from fedmerit.files import whole_file
+from fedmerit.ledger import Anchor, Head, Ledger, SigningKey, append_head, read_head, read_log
 from fedmerit.ledger.export import FORMATS, export, plain
+from fedmerit.ledger.heads import to_json
+from fedmerit.ledger.signing import parse_key
 
 app = typer.Typer(help="The record of rounds, scores and payments.", no_args_is_help=True)
 
 EXIT_CORRUPT = 1
+_SQLITE = b"SQLite format 3\x00"
 
 File = Annotated[Path, typer.Argument(help="The ledger.", show_default=False)]
 Since = Annotated[
@@ -23,6 +28,16 @@ Since = Annotated[
     typer.Option(help="Only rounds recorded at or after this time, as 2024-03-01 (UTC)."),
 ]
 Run = Annotated[int | None, typer.Option(help="Only this run.")]
+PublicKey = Annotated[
+    list[str] | None,
+    typer.Option(help="Every run must be signed with this key (64 hex digits), or one of several."),
+]
+AnchorLog = Annotated[
+    Path | None, typer.Option("--anchor", help="A log of heads that must all be in the chain.")
+]
+WitnessKey = Annotated[
+    str | None, typer.Option(help="Key that signed every line of the log of heads.")
+]
 
 
 @app.command()
@@ -92,29 +107,110 @@ def verify(
     head: Annotated[
         str | None, typer.Option(help="A head noted earlier: it must still be in the chain.")
     ] = None,
-    public_key: Annotated[
-        str | None, typer.Option(help="Every run must be signed with this key (64 hex digits).")
-    ] = None,
+    public_key: PublicKey = None,
+    anchor: AnchorLog = None,
+    witness_key: WitnessKey = None,
     json: Json = False,
 ) -> None:
     """Check all stored content against the hash chain and name the first bad round.
 
-    Rounds cut off at the end leave a valid, shorter chain: they are seen only with --head. Exit
-    code 1 if something is wrong.
+    It says what that proves and what it leaves open. Rounds cut off at the end leave a valid,
+    shorter chain, signed or not: they are seen only with --anchor or --head. Exit code 1 if
+    something is wrong.
 
     Example: fedmerit ledger verify run.ledger
     """
     with Ledger.open(file, read_only=True) as ledger:
-        result = ledger.verify(head=head, public_key=_key(public_key))
+        result = ledger.verify(
+            head=head, public_key=_keys(public_key), anchors=_anchors(anchor, witness_key)
+        )
     if json:
         print_json({"ok": result.ok, **asdict(result)})
     elif result.ok:
         console.print(f"OK: {result.rounds} rounds of {result.runs} runs are as recorded.")
+        for words in result.proven:
+            console.print(f"Proven: {words}.", highlight=False, soft_wrap=True)
+        for words in result.open:
+            console.print(f"Not proven: {words}.", highlight=False, soft_wrap=True)
+        console.print(f"Ledger: {result.ledger}", highlight=False, soft_wrap=True)
         console.print(f"Head: {result.head}", highlight=False, soft_wrap=True)
     else:
         console.print(f"BAD: {shown(str(result.problem))}", highlight=False, soft_wrap=True)
     if not result.ok:
         raise typer.Exit(EXIT_CORRUPT)
+
+
+@app.command()
+def head(file: File) -> None:
+    """Print the head as JSON: what a witness signs, and what may be kept anywhere.
+
+    It holds the ledger's id, how many runs and rounds there are, the newest hash and its signature;
+    no client, no score, no amount.
+
+    Example: fedmerit ledger head run.ledger
+    """
+    with Ledger.open(file, read_only=True) as ledger:
+        print(to_json(ledger.signed_head()))
+
+
+@app.command()
+def anchor(
+    file: File,
+    to: Annotated[Path, typer.Option(help="The log of heads, elsewhere.", show_default=False)],
+) -> None:
+    """Add the head to a log that is kept elsewhere, for `verify --anchor`.
+
+    Example: fedmerit ledger anchor run.ledger --to heads.log
+    """
+    with Ledger.open(file, read_only=True) as ledger:
+        _say_anchored(ledger.anchor(to), to)
+
+
+@app.command()
+def witness(
+    source: Annotated[
+        Path, typer.Argument(help="A head, from `ledger head`, or a ledger.", show_default=False)
+    ],
+    log: Annotated[Path, typer.Option(help="The witness's log of heads.", show_default=False)],
+    sign: Annotated[
+        Path,
+        typer.Option(help="The witness's own key; made if there is none.", show_default=False),
+    ],
+    public_key: PublicKey = None,
+) -> None:
+    """Sign a head as a witness who remembers: refuse one that takes anything back.
+
+    The witness needs no ledger, only its head. A head with fewer entries than one seen before, or
+    another one with as many, is refused, and so is one that --public-key did not sign.
+
+    Example: fedmerit ledger witness run.ledger --log witness.log --sign witness.pem
+    """
+    found = _head_of(source)
+    keys = _keys(public_key)
+    problems = [found.problem(key) for key in keys] if keys else [found.problem()]
+    if all(problems):
+        raise LedgerCorruptError(f"{source}: {problems[0]}")
+    if not sign.exists():
+        SigningKey.generate().save(sign)
+    key = SigningKey.load(sign)
+    _say_anchored(append_head(log, found, key=key), log)
+    console.print(f"Witness key: {key.public_key.hex()}", highlight=False, soft_wrap=True)
+
+
+def _head_of(source: Path) -> Head:
+    with source.open("rb") as file:
+        is_ledger = file.read(len(_SQLITE)) == _SQLITE
+    if not is_ledger:
+        return read_head(source)
+    with Ledger.open(source, read_only=True) as ledger:
+        return ledger.signed_head()
+
+
+def _say_anchored(line: Anchor, log: Path) -> None:
+    seen = f"{line.head.sequence} entries of ledger {line.head.ledger}"
+    console.print(
+        f"{shown(str(log))} knows {seen} since {line.at}.", highlight=False, soft_wrap=True
+    )
 
 
 @app.command("export")
@@ -148,35 +244,67 @@ def pay(
     since: Since = None,
     after: Annotated[
         str | None,
-        typer.Option(help="Only rounds after the entry with this hash: the head of last time."),
+        typer.Option(help="Only rounds after the entry with this hash: the head of the last list."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Only rounds up to the entry with this hash: an old list once more."),
     ] = None,
     run: Run = None,
+    public_key: PublicKey = None,
+    anchor: AnchorLog = None,
+    witness_key: WitnessKey = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the list as JSON, whole or not.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """List what each client is owed, in the smallest unit of money; refuse a ledger that is bad.
 
+    The list is made from what was verified, as of one moment, and covers one stretch of rounds.
     Note the head that is printed and give it as --after next time: then no round is paid twice or
-    forgotten, even if the clock was set back.
+    forgotten. The same stretch has the same id: do not pay an id twice.
 
-    Example: fedmerit ledger pay run.ledger --since 2024-03-01
+    Example: fedmerit ledger pay run.ledger --out list.json
     """
     with Ledger.open(file, read_only=True) as ledger:
-        checked = ledger.verify(head=after)
-        checked.require()
-        payouts = ledger.payouts(run=run, since=_moment(since), after=after)
-    total = sum(payout.amount for payout in payouts)
-    if json:
-        print_json(
-            {"head": checked.head, "total": total, "payouts": [asdict(item) for item in payouts]}
+        owed = ledger.pay_list(
+            after=after,
+            until=until,
+            run=run,
+            since=_moment(since),
+            public_key=_keys(public_key),
+            anchors=_anchors(anchor, witness_key),
         )
+    content = {
+        "id": owed.id,
+        "after": owed.after,
+        "head": owed.head,
+        "rounds": owed.rounds,
+        "earlier": owed.earlier,
+        "total": owed.total,
+        "payouts": [asdict(item) for item in owed.payouts],
+        "references": [owed.reference(item.client) for item in owed.payouts],
+    }
+    if out is not None:
+        try:
+            with whole_file(out) as partial:
+                partial.write_text(dumps(content, ensure_ascii=False), encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"cannot write {out}: {error.strerror or error}") from error
+    if json:
+        print_json(content)
         return
     print_table(
         "Payouts",
         ("client", "amount", "rounds"),
-        [(payout.client, payout.amount, payout.rounds) for payout in payouts],
+        [(payout.client, payout.amount, payout.rounds) for payout in owed.payouts],
     )
-    console.print(f"Total: {total} to {len(payouts)} clients.", highlight=False)
-    console.print(f"Head: {checked.head}", highlight=False, soft_wrap=True)
+    console.print(f"Total: {owed.total} to {len(owed.payouts)} clients.", highlight=False)
+    if owed.earlier:
+        console.print(f"Not in the list: {owed.earlier} earlier rounds.", highlight=False)
+    console.print(f"List: {owed.id}", highlight=False, soft_wrap=True)
+    console.print(f"Head: {owed.head}", highlight=False, soft_wrap=True)
 
 
 def _moment(value: str | None) -> datetime | None:
@@ -189,13 +317,13 @@ def _moment(value: str | None) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _key(value: str | None) -> bytes | None:
-    if value is None:
+def _keys(values: list[str] | None) -> list[bytes] | None:
+    return [parse_key(value) for value in values] if values else None
+
+
+def _anchors(log: Path | None, witness_key: str | None) -> list[Anchor] | None:
+    if log is None:
+        if witness_key is not None:
+            raise SettingError("--witness-key needs the log it signed, --anchor, got none")
         return None
-    try:
-        key = bytes.fromhex(value)
-    except ValueError:
-        key = b""
-    if len(key) != 32:
-        raise LedgerError(f"public key must be 64 hexadecimal digits, got {value!r}")
-    return key
+    return read_log(log, None if witness_key is None else parse_key(witness_key))

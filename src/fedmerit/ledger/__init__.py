@@ -12,15 +12,20 @@ What it promises, and how far:
   death of the process and, as far as the disk keeps its word, of the machine.
 - Entries are chained by SHA-256 over canonical bytes (:mod:`fedmerit.ledger.encoding`): `verify`
   names the first entry whose stored content is not what was hashed.
-- Whoever can write the file can also rewrite the whole chain, or cut off its newest rounds, and the
-  file alone cannot show that. Keep the head (a hash of 64 digits) elsewhere and `verify` against
-  it, or sign the entries with a key that is not on the same machine's disk.
+- Whoever can write the file can also rewrite the whole chain: sign the entries with a key that is
+  not on the same machine's disk. Whoever has the key, too, or an older copy, can cut off the newest
+  rounds: keep heads elsewhere (:mod:`fedmerit.ledger.heads`) and `verify` against them.
+- A pay list (:mod:`fedmerit.ledger.paylist`) is made from what was verified, as of one moment.
+- The rows of a round are under a tree (:mod:`fedmerit.ledger.merkle`): a client can be shown its
+  own rows, and check them, without those of others (:mod:`fedmerit.ledger.statement`).
 - One process writes, any number read, also while it writes.
 - Time is information, not order: the clock may go backwards. The order is that of the chain.
 
 Model updates are never stored, nor are wall-clock durations: those are not part of a result.
 """
 
+from fedmerit.ledger.heads import Anchor, Head, append_head, read_head, read_log
+from fedmerit.ledger.paylist import PayList
 from fedmerit.ledger.reading import RunInfo, StoredRound
 from fedmerit.ledger.recording import RunRecorder
 from fedmerit.ledger.signing import SigningKey
@@ -29,12 +34,18 @@ from fedmerit.ledger.summary import ClientSummary, Payout
 from fedmerit.ledger.verification import Verification
 
 __all__ = [
+    "Anchor",
     "ClientSummary",
+    "Head",
     "Ledger",
+    "PayList",
     "Payout",
     "RunInfo",
     "RunRecorder",
     "SigningKey",
     "StoredRound",
     "Verification",
+    "append_head",
+    "read_head",
+    "read_log",
 ]

@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fedmerit.errors import LedgerError
-from fedmerit.ledger.rows import rows_of
+from fedmerit.ledger.heads import Head
+from fedmerit.ledger.records import require_types
+from fedmerit.ledger.rows import Reader, identity_of
+from fedmerit.ledger.schema import IDENTITY_SINCE
 from fedmerit.types import RoundRecord
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,7 +84,34 @@ def head_of(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
     row: tuple[int, bytes] | None = connection.execute(
         "SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1"
     ).fetchone()
+    require_types("hash", row[1:] if row else (), bytes)
     return row
+
+
+def newest_head(connection: sqlite3.Connection) -> Head | None:
+    """Return the newest entry as a head; None if there is none, or it is of before version 4."""
+    identity = identity_of(connection)
+    if identity is None:
+        return None
+    row = connection.execute(
+        """SELECT e.sequence, e.hash, e.signature, (SELECT max(run) FROM runs), r.public_key,
+                  coalesce(o.version, r.version)
+           FROM entries e LEFT JOIN rounds o USING (sequence)
+           JOIN runs r ON r.run = o.run OR r.sequence = e.sequence
+           ORDER BY e.sequence DESC LIMIT 1"""
+    ).fetchone()
+    if row is None or row[5] is None or row[5] < IDENTITY_SINCE:
+        return None
+    sequence, digest, signature, runs, key, _ = row
+    return Head(
+        ledger=identity.ledger.hex(),
+        sequence=sequence,
+        runs=runs,
+        rounds=sequence - runs,
+        hash=digest.hex(),
+        public_key=None if key is None else key.hex(),
+        signature=None if signature is None else signature.hex(),
+    )
 
 
 def sequence_of(connection: sqlite3.Connection, digest: str) -> int:
@@ -111,10 +141,14 @@ def read_runs(connection: sqlite3.Connection) -> list[RunInfo]:
         SELECT r.run, e.recorded_at, r.software, r.config, r.public_key,
                (SELECT count(*) FROM rounds WHERE rounds.run = r.run)
         FROM runs r JOIN entries e USING (sequence) ORDER BY r.run"""
-    return [
-        RunInfo(run, from_microseconds(started), software, json.loads(config), key, rounds)
-        for run, started, software, config, key, rounds in connection.execute(query).fetchall()
-    ]
+    found = []
+    for run, started, software, config, key, rounds in connection.execute(query).fetchall():
+        require_types("software", (software,), str)
+        require_types("public_key", (key,), bytes)
+        require_types("config", (config,), str)
+        settings = json.loads(config)
+        found.append(RunInfo(run, from_microseconds(started), software, settings, key, rounds))
+    return found
 
 
 def list_rounds(connection: sqlite3.Connection, selection: Selection) -> list[Place]:
@@ -128,8 +162,9 @@ def list_rounds(connection: sqlite3.Connection, selection: Selection) -> list[Pl
     return places
 
 
-def read_round(connection: sqlite3.Connection, place: Place) -> StoredRound:
+def read_round(reader: Reader, place: Place) -> StoredRound:
     """Read one round."""
     sequence, run, number, recorded_at, digest = place
-    record = rows_of(connection, sequence).record(number)
+    require_types("hash", (digest,), bytes)
+    record = reader.rows(sequence).record(number)
     return StoredRound(sequence, run, from_microseconds(recorded_at), digest.hex(), record)

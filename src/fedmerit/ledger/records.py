@@ -1,16 +1,19 @@
 """Between round records and the rows that are stored and hashed."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fedmerit.agreement_map import clients_in
 from fedmerit.columns import CLIENT, REJECTION, VERSION, Column, client_from, rejection_from
 from fedmerit.errors import InvalidInputError, LedgerCorruptError, LedgerError
-from fedmerit.ledger.encoding import ROUND_LABEL, Row
+from fedmerit.ledger.encoding import Row, encode_each
 from fedmerit.ledger.values import real, stored, text
 from fedmerit.types import RoundRecord
+
+# What a row of each table begins with in the tree.
+TABLES = ("metrics", "scores", "rejections", "agreements")
 
 
 @dataclass(frozen=True)
@@ -35,21 +38,24 @@ class RoundRows:
                 (position, text("metric", name), real(f"metric {name}", value))
                 for position, (name, value) in enumerate(record.metrics.items())
             ],
-            scores=_rows(CLIENT, record.clients),
+            scores=_score_rows(record),
             rejections=_rows(REJECTION, record.rejected),
             agreement=_agreement_rows(record),
         )
-
-    @property
-    def label(self) -> str:
-        """What the round is hashed as."""
-        return ROUND_LABEL.format(version=self.version)
 
     @property
     def tables(self) -> tuple[Sequence[Row], ...]:
         """The tables in the order they are hashed in."""
         first = (self.metrics, self.scores, self.rejections)
         return first if self.version == 1 else (*first, self.agreement)
+
+    def encoded(self) -> list[bytes]:
+        """Return the canonical bytes of every row, in the order of the tree; see `TABLES`."""
+        return [
+            row
+            for name, table in zip(TABLES, self.tables, strict=True)
+            for row in encode_each(table, (name,))
+        ]
 
     @property
     def clients(self) -> set[str]:
@@ -58,6 +64,10 @@ class RoundRows:
 
     def record(self, number: int) -> RoundRecord:
         """Make the record back; durations were never stored."""
+        require_types("round", (number,), int)
+        require_types("metric", [name for _, name, _ in map(_plain, self.metrics)], str)
+        require_types("metric", [value for _, _, value in map(_plain, self.metrics)], float)
+        require_types("agreement", [row[0] for row in map(_plain, self.agreement)], bytes)
         try:
             return RoundRecord(
                 round=number,
@@ -73,8 +83,29 @@ class RoundRows:
             raise LedgerCorruptError(f"round {number} cannot be read: {error}") from error
 
     def _values(self, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-        names = [column.name for column in columns if column.used_in(self.version)]
+        used = [column for column in columns if column.used_in(self.version)]
+        for column, values in zip(used, list(zip(*rows, strict=True))[1:], strict=False):
+            # Not every column may be empty, but that is for the chain to find.
+            require_types(column.name, values, column.sort.read)
+        names = [column.name for column in used]
         return (dict(zip(names, row[1:], strict=True)) for row in rows)
+
+
+def require_types(name: str, values: Iterable[object], kind: type) -> None:
+    """Refuse what SQLite lets somebody put into a column of another type."""
+    other = set(map(type, values)) - {kind, type(None)}
+    if other:
+        raise LedgerCorruptError(f"{name} must be {kind.__name__}, got {other.pop().__name__}")
+
+
+def _score_rows(record: RoundRecord) -> list[Row]:
+    rows = _rows(CLIENT, record.clients)
+    seen: set[object] = set()
+    for row in rows:
+        if row[1] in seen:
+            raise LedgerError(f"a client must be in a round once, got {row[1]!r} twice")
+        seen.add(row[1])
+    return rows
 
 
 def _rows(columns: tuple[Column, ...], records: Sequence[object]) -> list[Row]:

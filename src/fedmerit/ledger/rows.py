@@ -6,7 +6,9 @@ from typing import Any
 
 from fedmerit.columns import CLIENT, IDENTITY, REJECTION, VERSION, Column
 from fedmerit.errors import LedgerCorruptError
+from fedmerit.ledger.entries import Identity
 from fedmerit.ledger.records import RoundRows
+from fedmerit.ledger.schema import IDENTITY_BYTES, IDENTITY_SINCE, schema_of
 
 _METRICS = "SELECT position, name, value FROM metrics WHERE sequence = ? ORDER BY position"
 _AGREEMENT = "SELECT pairs FROM agreements WHERE sequence = ?"
@@ -14,59 +16,82 @@ _AGREEMENT = "SELECT pairs FROM agreements WHERE sequence = ?"
 _AGREEMENT_SINCE, _VERSION_SINCE = 2, 3
 
 
-def schema_of(connection: sqlite3.Connection) -> int:
-    """Return the version of the file, which a writer may raise at any time."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+class Reader:
+    """Reads rounds in one state of the file; clients' ids are looked up once."""
 
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.schema = schema_of(connection)
+        self.clients: dict[int, str] = dict(
+            connection.execute("SELECT number, client FROM clients").fetchall()
+        )
 
-def rows_of(connection: sqlite3.Connection, sequence: int) -> RoundRows:
-    """Read the rows of one round, with the columns that its version uses."""
+    def rows(self, sequence: int) -> RoundRows:
+        """Read the rows of one round, with the columns that its version uses."""
+        agreement = self._fetch(_AGREEMENT, sequence) if self.schema >= _AGREEMENT_SINCE else []
+        version = self._version(sequence) or (2 if agreement else 1)
+        return RoundRows(
+            version=version,
+            metrics=self._fetch(_METRICS, sequence),
+            scores=self._named(_query("scores", CLIENT, version), sequence),
+            rejections=self._named(_query("rejections", REJECTION, version), sequence),
+            agreement=agreement,
+        )
 
-    def fetch(statement: str) -> list[tuple[Any, ...]]:
-        return connection.execute(statement, (sequence,)).fetchall()
-
-    schema = schema_of(connection)
-    agreement = fetch(_AGREEMENT) if schema >= _AGREEMENT_SINCE else []
-    version = 2 if agreement else 1  # of rounds that do not say
-    if schema >= _VERSION_SINCE:
-        (told,) = fetch("SELECT version FROM rounds WHERE sequence = ?")[0]
+    def _version(self, sequence: int) -> int | None:
+        """Return the version that a round says it has; those of the first two do not say."""
+        if self.schema < _VERSION_SINCE:
+            return None
+        (told,) = self._fetch("SELECT version FROM rounds WHERE sequence = ?", sequence)[0]
         if told is not None and told not in range(_VERSION_SINCE, VERSION + 1):
             raise LedgerCorruptError(
                 f"version of a round must be {_VERSION_SINCE} to {VERSION} or nothing, got {told!r}"
             )
-        version = version if told is None else told
-    return RoundRows(
-        version=version,
-        metrics=fetch(_METRICS),
-        scores=fetch(_query("scores", CLIENT, version)),
-        rejections=fetch(_query("rejections", REJECTION, version)),
-        agreement=agreement,
-    )
+        found: int | None = told
+        return found
+
+    def _named(self, statement: str, sequence: int) -> list[tuple[Any, ...]]:
+        # A score whose client is gone must show up as a gap, not disappear.
+        name = self.clients.get
+        return [(row[0], name(row[1]), *row[2:]) for row in self._fetch(statement, sequence)]
+
+    def _fetch(self, statement: str, sequence: int) -> list[tuple[Any, ...]]:
+        return self.connection.execute(statement, (sequence,)).fetchall()
+
+    def stray_value(self, sequence: int, version: int) -> str | None:
+        """Name a column that holds something in a round of `version`, which does not use it."""
+        for table, columns in (("scores", CLIENT), ("rejections", REJECTION)):
+            for column in columns:
+                if column.used_in(version) or column.since > self.schema:
+                    continue
+                found = self.connection.execute(
+                    f"SELECT 1 FROM {table} WHERE sequence = ? "
+                    f"AND {column.name} IS NOT {column.blank}",
+                    (sequence,),
+                ).fetchone()
+                if found is not None:
+                    return f"{table} {column.name}"
+        return None
 
 
 @cache
 def _query(table: str, columns: tuple[Column, ...], version: int) -> str:
-    """Return what selects the columns of rounds of `version`, with the client's id as text."""
-    names = [f"t.{c.name}" for c in columns if c.used_in(version) and c.sort is not IDENTITY]
-    # LEFT JOIN: a score whose client is gone must show up as a gap, not disappear.
+    """Return what selects the columns of rounds of `version`, with the client's number."""
+    names = [c.name for c in columns if c.used_in(version) and c.sort is not IDENTITY]
     return (
-        f"SELECT t.position, c.client, {', '.join(names)} "
-        f"FROM {table} t LEFT JOIN clients c ON c.number = t.client "
-        "WHERE t.sequence = ? ORDER BY t.position"
+        f"SELECT position, client, {', '.join(names)} "
+        f"FROM {table} WHERE sequence = ? ORDER BY position"
     )
 
 
-def stray_value(connection: sqlite3.Connection, sequence: int, version: int) -> str | None:
-    """Name a column that holds something in a round of `version`, which does not use it."""
-    schema = schema_of(connection)
-    for table, columns in (("scores", CLIENT), ("rejections", REJECTION)):
-        for column in columns:
-            if column.used_in(version) or column.since > schema:
-                continue
-            found = connection.execute(
-                f"SELECT 1 FROM {table} WHERE sequence = ? AND {column.name} IS NOT {column.blank}",
-                (sequence,),
-            ).fetchone()
-            if found is not None:
-                return f"{table} {column.name}"
-    return None
+def identity_of(connection: sqlite3.Connection) -> Identity | None:
+    """Return the identity of the ledger; None in a file of before version 4."""
+    if schema_of(connection) < IDENTITY_SINCE:
+        return None
+    found = connection.execute("SELECT ledger, secret FROM identity").fetchall()
+    if len(found) != 1:
+        raise LedgerCorruptError(f"identity must hold 1 row, got {len(found)}")
+    for part in found[0]:
+        if not isinstance(part, bytes) or len(part) != IDENTITY_BYTES:
+            raise LedgerCorruptError(f"identity must be {IDENTITY_BYTES} bytes each, got {part!r}")
+    return Identity(*found[0])

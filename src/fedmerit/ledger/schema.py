@@ -2,17 +2,23 @@
 
 ``entries`` is the hash chain: one row per run started and per round recorded, in the order they
 were written. All other tables hang on it. ``clients`` gives every client id a number, so that a
-thousand rounds do not store the same text a thousand times.
+thousand rounds do not store the same text a thousand times. ``identity`` has one row, drawn when
+the file is made or brought to version 4: the ledger's id, which every entry since then is hashed
+with, and a secret that hides the rows of a round from each other in its tree
+(:mod:`fedmerit.ledger.merkle`).
 
 A migration adds what a new version needs; columns of clients and rejected replies come by
 themselves (:mod:`fedmerit.columns`). It must leave the bytes that earlier entries were hashed from
 as they are: an old round has to verify for ever.
 """
 
+import os
 import sqlite3
+from collections.abc import Callable
+from functools import cache
 
 from fedmerit.columns import CLIENT, REJECTION, VERSION, Column
-from fedmerit.errors import LedgerError
+from fedmerit.errors import LedgerCorruptError, LedgerError
 
 APPLICATION_ID = 0x666D7274  # "fmrt", so that another program's database is not taken for a ledger
 
@@ -105,17 +111,28 @@ def _guards(tables: tuple[str, ...]) -> tuple[str, ...]:
 # What a round was hashed as; nothing in rounds of the first two versions, whose content shows it.
 _VERSION_OF_ROUND = "ALTER TABLE rounds ADD COLUMN version INTEGER"
 
+IDENTITY_BYTES = 32
+IDENTITY_SINCE = 4
+_IDENTITY = """CREATE TABLE identity (
+        number INTEGER PRIMARY KEY CHECK (number = 1),
+        ledger BLOB NOT NULL,
+        secret BLOB NOT NULL
+    )"""
+# What a run was hashed as; nothing in runs of the first three versions.
+_VERSION_OF_RUN = "ALTER TABLE runs ADD COLUMN version INTEGER"
+
 # What a version adds beside columns.
 _STEPS: dict[int, tuple[str, ...]] = {
     1: _TABLES + _guards(_FIRST_TABLES),
     2: (_AGREEMENTS, *_guards(("agreements",))),
     3: (_VERSION_OF_ROUND,),
+    4: (_IDENTITY, *_guards(("identity",)), _VERSION_OF_RUN),
 }
 # One tuple of statements per version; the version of a file is how many of them it has seen.
 MIGRATIONS: tuple[tuple[str, ...], ...] = tuple(
     _STEPS.get(version, ()) + _additions(version) for version in range(1, max(VERSION, *_STEPS) + 1)
 )
-TABLE_NAMES = (*_FIRST_TABLES, "agreements")
+TABLE_NAMES = (*_FIRST_TABLES, "agreements", "identity")
 TRIGGERS = _guards(TABLE_NAMES)
 
 
@@ -134,17 +151,28 @@ def version_of(connection: sqlite3.Connection, path: str) -> int:
     return version
 
 
-def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Bring an empty or older file up to the current schema, in one transaction."""
-    if version_of(connection, path) == len(MIGRATIONS):
-        return
+def migrate(
+    connection: sqlite3.Connection, path: str, draw: Callable[[int], bytes] = os.urandom
+) -> None:
+    """Bring an empty or older file up to the current schema, in one transaction.
+
+    A file whose tables or guards are not those of its version is left as it is. `draw` gives random
+    bytes, for the identity of the ledger.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statements in MIGRATIONS[version_of(connection, path) :]:
+        version = version_of(connection, path)
+        if version:
+            require_intact(connection)
+        for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS):d}")
+        if version < IDENTITY_SINCE <= len(MIGRATIONS):
+            parts = (1, draw(IDENTITY_BYTES), draw(IDENTITY_BYTES))
+            connection.execute("INSERT INTO identity VALUES (?, ?, ?)", parts)
+        if version < len(MIGRATIONS):
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS):d}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # a full disk may have rolled back already
@@ -152,23 +180,45 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         raise
 
 
+def schema_of(connection: sqlite3.Connection) -> int:
+    """Return the version of the file, which a writer may raise at any time."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def require_intact(connection: sqlite3.Connection) -> None:
+    """Refuse a file whose schema was changed, before anything in it is walked."""
+    changed = altered(connection)
+    if changed is not None:
+        raise LedgerCorruptError(f"the schema was changed: {changed}")
+
+
 def altered(connection: sqlite3.Connection) -> str | None:
-    """Name a table, index or trigger that is not as the schema has it."""
-    query = "SELECT type || ' ' || name, sql FROM sqlite_master"
+    """Name a table, index or trigger that is not as the schema has it.
+
+    Only SQLite's own list is read: a view in place of a table could run for ever.
+    """
+    expected = _expected(MIGRATIONS[: schema_of(connection)])
+    found: dict[str, str | None] = {}
+    for name, statement in connection.execute(_OBJECTS):
+        if name not in expected or found.get(name, statement) != statement:
+            return f"{name} is unknown"
+        found[name] = statement
+    for name in sorted(expected):
+        if expected[name] != found.get(name):
+            return f"{name} is {'altered' if name in found else 'missing'}"
+    return None
+
+
+_OBJECTS = "SELECT type || ' ' || name, sql FROM sqlite_master"
+
+
+@cache
+def _expected(migrations: tuple[tuple[str, ...], ...]) -> dict[str, str | None]:
     reference = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        for statements in MIGRATIONS[:version]:
+        for statements in migrations:
             for statement in statements:
                 reference.execute(statement)
-        expected = dict(reference.execute(query).fetchall())
+        return dict(reference.execute(_OBJECTS).fetchall())
     finally:
         reference.close()
-    found = dict(connection.execute(query).fetchall())
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            what = (
-                "missing" if name not in found else "unknown" if name not in expected else "altered"
-            )
-            return f"{name} is {what}"
-    return None

@@ -5,6 +5,8 @@ alone; a public key is 32 bytes, shown as hexadecimal.
 """
 
 import os
+import stat
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +15,12 @@ from fedmerit.errors import LedgerError, MissingExtraError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-# What is signed is this and the hash of the entry, so that no other signature of the same key can
-# be passed off as one of ours.
-_CONTEXT = b"fedmerit ledger 1 signature\x00"
+# What is signed begins with what it is, so that no other signature of the same key can be passed
+# off as one of ours: the hash of an entry (before version 4), a head, or what a witness has seen.
+ENTRY = b"fedmerit ledger 1 signature\x00"
+HEAD = b"fedmerit ledger 4 head\x00"
+WITNESS = b"fedmerit witness 1 head\x00"
+KEY_BYTES = 32
 
 
 def _needs_cryptography(error: ImportError) -> MissingExtraError:
@@ -42,18 +47,26 @@ class SigningKey:
 
     @classmethod
     def load(cls, path: str | Path) -> "SigningKey":
-        """Read a key from a PEM file."""
+        """Read a key from a PEM file; warn if others on the machine may read it too."""
         try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
         except ImportError as error:
             raise _needs_cryptography(error) from error
         try:
-            key = load_pem_private_key(Path(path).read_bytes(), password=None)
+            content = Path(path).read_bytes()
+            mode = Path(path).stat().st_mode
+            key = load_pem_private_key(content, password=None)
         except (OSError, ValueError, TypeError) as error:
             raise LedgerError(f"cannot read a private key from {path}: {error}") from error
         if not isinstance(key, Ed25519PrivateKey):
             raise LedgerError(f"signing key must be Ed25519, got {type(key).__name__} in {path}")
+        if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            warnings.warn(
+                f"{path} must be readable by its owner only, got mode {stat.S_IMODE(mode):o}: "
+                "whoever can read it can sign in your name (chmod 600)",
+                stacklevel=2,
+            )
         return cls(key)
 
     def save(self, path: str | Path) -> None:
@@ -77,13 +90,13 @@ class SigningKey:
         """The 32 bytes that verify this key's signatures."""
         return self._key.public_key().public_bytes_raw()
 
-    def sign(self, entry_hash: bytes) -> bytes:
-        """Sign the hash of an entry."""
-        return self._key.sign(_CONTEXT + entry_hash)
+    def sign(self, message: bytes, context: bytes) -> bytes:
+        """Sign a message as what `context` says it is."""
+        return self._key.sign(context + message)
 
 
-def signature_holds(public_key: bytes, signature: bytes, entry_hash: bytes) -> bool:
-    """Whether `signature` was made over `entry_hash` with the private half of `public_key`."""
+def signature_holds(public_key: bytes, signature: bytes, message: bytes, context: bytes) -> bool:
+    """Whether `signature` was made over `message` with the private half of `public_key`."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -91,7 +104,18 @@ def signature_holds(public_key: bytes, signature: bytes, entry_hash: bytes) -> b
         raise _needs_cryptography(error) from error
     try:
         key = Ed25519PublicKey.from_public_bytes(public_key)
-        key.verify(signature, _CONTEXT + entry_hash)
-    except (InvalidSignature, ValueError):
+        key.verify(signature, context + message)
+    except (InvalidSignature, ValueError, TypeError):
         return False
     return True
+
+
+def parse_key(text: str) -> bytes:
+    """Turn the 64 hexadecimal digits of a public key into bytes."""
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise LedgerError(f"public key must be 64 hexadecimal digits, got {text!r}")
+    return key

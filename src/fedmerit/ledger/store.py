@@ -1,43 +1,47 @@
 """The ledger itself: opening, writing and asking."""
 
-import dataclasses
-import json
 import os
 import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from fedmerit.columns import CLIENT, REJECTION, VERSION
-from fedmerit.errors import LedgerBusyError, LedgerError
-from fedmerit.ledger.connection import connect_reader, connect_writer, translated
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, RUN_LABEL, entry_hash
+from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
+from fedmerit.ledger.connection import (
+    Place,
+    connect_reader,
+    connect_writer,
+    existing,
+    snapshot,
+    translated,
+)
+from fedmerit.ledger.heads import Anchor, Head, append_head, read_log
+from fedmerit.ledger.paylist import PayList, read_paylist, require_one_origin
 from fedmerit.ledger.reading import (
     RunInfo,
     Selection,
     StoredRound,
     head_of,
     list_rounds,
+    newest_head,
     read_round,
     read_runs,
 )
-from fedmerit.ledger.records import RoundRows
-from fedmerit.ledger.rows import rows_of
-from fedmerit.ledger.schema import insertion
+from fedmerit.ledger.rows import Reader, identity_of
+from fedmerit.ledger.schema import require_intact
 from fedmerit.ledger.signing import SigningKey
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
-from fedmerit.ledger.values import integer, text
-from fedmerit.ledger.verification import Verification, verify
+from fedmerit.ledger.verification import Trust, Verification, verify
+from fedmerit.ledger.writing import Writer
 from fedmerit.lock import WriterLock
 from fedmerit.types import RoundRecord
 
-_INSERT_SCORE = insertion("scores", CLIENT)
-_INSERT_REJECTION = insertion("rejections", REJECTION)
+Keys = bytes | Collection[bytes]
 
 
 class Ledger:
@@ -50,20 +54,18 @@ class Ledger:
     def __init__(
         self,
         path: Path,
+        place: Place,
         connection: sqlite3.Connection,
         lock: WriterLock | None,
-        key: SigningKey | None,
-        clock: Callable[[], float],
+        writer: Writer | None,
     ) -> None:
         self.path = path
+        self._place = place
         self._connection = connection
-        self._lock = lock
-        self._key = key
-        self._clock = clock
+        self._writer = writer
         self._guard = threading.RLock()
         self._process = os.getpid()
-        self._run: int | None = None
-        self._numbers: dict[str, int] = {}
+        self._intact: int | None = None  # counter of the schema that was looked at
         # A ledger that was never closed must not lock out the next one once it is forgotten.
         self._shut = weakref.finalize(self, _shut, connection, lock)
 
@@ -74,35 +76,55 @@ class Ledger:
         *,
         read_only: bool = False,
         key: SigningKey | None = None,
+        anchor: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.time,
+        draw: Callable[[int], bytes] = os.urandom,
     ) -> Self:
         """Open the ledger at `path`; for writing it is created if there is none.
 
         Parameters
         ----------
         path : path
-            The SQLite file. SQLite keeps a log (``-wal``, ``-shm``) beside it, and a writer holds
-            ``.lock``.
+            The SQLite file. SQLite keeps a log (``-wal``, ``-shm``) beside it, and a writer leaves
+            a note in ``.lock``.
         read_only : bool
             Open for reading only; possible while another process writes.
         key : SigningKey, optional
             Sign every entry of the runs started from here.
+        anchor : path, optional
+            A log of heads, best on another machine's disk: a ledger that is behind it, as a backup
+            is, or beside it, is not written to. See :meth:`anchor`.
         clock : callable
             Seconds since 1970. The recorded time may go backwards; nothing depends on its order.
+        draw : callable
+            Gives random bytes for the identity of a new ledger.
 
         Raises
         ------
         LedgerBusyError
             Another writer has it open.
+        LedgerCorruptError
+            It is open for writing, and its tables or guards were changed, or it does not go on from
+            the newest anchor.
         LedgerError
             The file is missing, is no ledger, or was written by a newer version.
         """
         file = Path(path)
         if read_only:
-            return cls(file, connect_reader(file), None, None, clock)
+            place = Place(existing(file), writer=False)
+            return cls(file, place, connect_reader(place), None, None)
         lock = WriterLock(file, busy=LedgerBusyError, failed=LedgerError)
         try:
-            return cls(file, connect_writer(file), lock, key, clock)
+            connection = connect_writer(lock.path, draw)
+            try:
+                place = Place(lock.path, writer=True)
+                writer = Writer(connection, place, key, clock)
+                if anchor is not None:
+                    _require_ahead(connection, Path(anchor))
+            except BaseException:
+                connection.close()
+                raise
+            return cls(file, place, connection, lock, writer)
         except BaseException:
             lock.release()
             raise
@@ -118,43 +140,52 @@ class Ledger:
         self.close()
 
     @property
+    def id(self) -> str | None:
+        """What tells this ledger from all others; None in a file of before version 4."""
+        with self._reading("read the identity"):
+            identity = identity_of(self._connection)
+        return None if identity is None else identity.ledger.hex()
+
+    @property
     def head(self) -> str | None:
         """Hash of the newest entry: keep it elsewhere, and nobody can shorten the ledger unseen."""
         with self._reading("read the head"):
             newest = head_of(self._connection)
         return None if newest is None else newest[1].hex()
 
+    def signed_head(self) -> Head:
+        """Return the newest entry as others can check, keep and sign it without the ledger."""
+        with self._reading("read the head"):
+            head = newest_head(self._connection)
+        if head is None:
+            raise LedgerError(
+                f"the newest entry of {self.path} must be of version 4 to have a head that others "
+                "can check: record a run or a round first"
+            )
+        return head
+
+    def anchor(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        key: SigningKey | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Anchor:
+        """Add the head to a log elsewhere, signed if `key`, that of a witness, is given."""
+        return append_head(Path(path), self.signed_head(), key=key, clock=clock)
+
     def start_run(self, config: Mapping[str, Any] | object, software_version: str) -> int:
         """Record a new run, to which `append` will add; return its number.
 
         `config` is a mapping or a dataclass of plain values; it is stored as JSON.
         """
-        stored = _as_json(config)
-        software = text("software_version", software_version)
-        public_key = None if self._key is None else self._key.public_key
-        with self._writing("start a run") as (previous, sequence, now):
-            newest = self._connection.execute("SELECT max(run) FROM runs").fetchone()[0]
-            run = (newest or 0) + 1
-            fields = (RUN_LABEL, previous, sequence, now, run, software, stored, public_key)
-            self._link(sequence, "run", now, entry_hash(fields))
-            self._connection.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?)",
-                (run, sequence, software, stored, public_key),
-            )
-        self._run = run
-        return run
+        with self._writing("start a run") as writer:
+            return writer.start_run(config, software_version)
 
     def resume_run(self, run: int) -> None:
         """Let `append` add to a run that was started earlier, with the same signing key."""
-        with self._reading("resume a run"):
-            row = self._connection.execute(
-                "SELECT public_key FROM runs WHERE run = ?", (run,)
-            ).fetchone()
-        if row is None:
-            raise LedgerError(f"run must be one of this ledger, got {run}")
-        if row[0] != (None if self._key is None else self._key.public_key):
-            raise LedgerError(f"run {run} must be continued with the key it was started with")
-        self._run = run
+        with self._writing("resume a run") as writer:
+            writer.resume_run(run)
 
     def append(self, record: RoundRecord) -> None:
         """Record a round. When this returns, it is on the disk.
@@ -162,27 +193,8 @@ class Ledger:
         Appending a round again that is already recorded, as a run does that resumes from a
         checkpoint, changes nothing if the record is the same and is an error if it is not.
         """
-        if self._run is None:
-            raise LedgerError("start_run or resume_run must come before append, got neither")
-        run, rows = self._run, RoundRows.of(record)
-        number = integer("round", record.round)
-        numbers: dict[str, int] = {}
-        with self._writing(f"record round {number}") as (previous, sequence, now):
-            if self._is_recorded(run, number, rows):
-                return
-            numbers = self._number_clients(rows.clients)
-            fields = (rows.label, previous, sequence, now, run, number)
-            self._link(sequence, "round", now, entry_hash(fields, rows.tables))
-            execute, many = self._connection.execute, self._connection.executemany
-            execute("INSERT INTO rounds VALUES (?, ?, ?, ?)", (sequence, run, number, VERSION))
-            many("INSERT INTO metrics VALUES (?, ?, ?, ?)", [(sequence, *r) for r in rows.metrics])
-            for insert, table in (
-                (_INSERT_SCORE, rows.scores),
-                (_INSERT_REJECTION, rows.rejections),
-            ):
-                many(insert, [(sequence, row[0], numbers[str(row[1])], *row[2:]) for row in table])
-            many("INSERT INTO agreements VALUES (?, ?)", [(sequence, *r) for r in rows.agreement])
-        self._numbers.update(numbers)  # only now: a round that failed leaves no numbers behind
+        with self._writing("record a round") as writer:
+            writer.append(record)
 
     def runs(self) -> list[RunInfo]:
         """Return all runs, oldest first."""
@@ -200,9 +212,10 @@ class Ledger:
         """Yield rounds with their place in the chain, since a time or after an entry's hash."""
         with self._reading("list rounds"):
             listed = list_rounds(self._connection, Selection(run, since, after))
+            reader = Reader(self._connection)
         for place in listed:
             with self._reading("read a round"):  # held for one round only: others may write between
-                stored = read_round(self._connection, place)
+                stored = read_round(reader, place)
             yield stored
 
     def summaries(
@@ -217,49 +230,94 @@ class Ledger:
     ) -> list[Payout]:
         """Add up what each client is owed since a time, or after an entry's hash.
 
-        `after`, the head at the last payout, leaves no gap and no overlap even if the clock was
-        set back in between; `since` cannot promise that.
+        For looking: it verifies nothing, and any rounds may be chosen. To pay, use
+        :meth:`pay_list`.
         """
         with self._reading("list payouts"):
-            return read_payouts(self._connection, Selection(run, since, after))
+            listed = list_rounds(self._connection, Selection(run, since, after))
+            return read_payouts(self._connection, [place[0] for place in listed])
 
-    def verify(self, *, head: str | None = None, public_key: bytes | None = None) -> Verification:
+    def pay_list(
+        self,
+        *,
+        after: str | None = None,
+        until: str | None = None,
+        run: int | None = None,
+        since: datetime | None = None,
+        public_key: Keys | None = None,
+        anchors: Sequence[Anchor] | None = None,
+    ) -> PayList:
+        """Verify the ledger and list what is owed for one stretch of it, as of the same moment.
+
+        Parameters
+        ----------
+        after : str, optional
+            Where the last list ended, its `head`. It must still be in the chain.
+        until : str, optional
+            Hash of the entry to stop at; with the same `after` it gives the same list for ever.
+        run, since : optional
+            Only rounds of a run, or recorded at or after a time. They must be one stretch.
+        public_key : bytes or several, optional
+            Every run must be signed with this key, or one of these.
+        anchors : sequence of Anchor, optional
+            A log of heads that the ledger must go on from, see :func:`fedmerit.ledger.read_log`.
+
+        Raises
+        ------
+        LedgerCorruptError
+            The ledger does not verify; nothing is listed.
+        LedgerError
+            Rounds would be lost or paid twice.
+        """
+        with self._reading("list payouts"), snapshot(self._connection):
+            checked = verify(self._connection, Trust(after, _keys(public_key), anchors))
+            checked.require()
+            if public_key is None:
+                require_one_origin(checked)
+            return read_paylist(self._connection, checked, Selection(run, since, after), until)
+
+    def verify(
+        self,
+        *,
+        head: str | None = None,
+        public_key: Keys | None = None,
+        anchors: Sequence[Anchor] | None = None,
+    ) -> Verification:
         """Check all stored content against the chain.
 
         Parameters
         ----------
         head : str, optional
             A hash remembered from earlier; it must still be in the chain.
-        public_key : bytes, optional
-            Every run must be signed with this key.
+        public_key : bytes or several, optional
+            Every run must be signed with this key, or one of these.
+        anchors : sequence of Anchor, optional
+            A log of heads, see :func:`fedmerit.ledger.read_log`: every head of this ledger in it
+            must be in the chain, and there must be one.
         """
-        with self._guard:
+        with self._guard, translated("verify the ledger"):
             self._check_process()
-            return verify(self._connection, head, public_key)
+            self._place.check()
+            return verify(self._connection, Trust(head, _keys(public_key), anchors))
 
     @contextmanager
     def _reading(self, action: str) -> Iterator[None]:
         with self._guard, translated(action):
             self._check_process()
+            counter = self._connection.execute("PRAGMA schema_version").fetchone()[0]
+            self._place.check()
+            if counter != self._intact:
+                require_intact(self._connection)
+                self._intact = counter
             yield
 
     @contextmanager
-    def _writing(self, action: str) -> Iterator[tuple[bytes, int, int]]:
-        """Run a transaction; yield previous hash, new sequence number, microseconds since 1970."""
-        if self._lock is None:
+    def _writing(self, action: str) -> Iterator[Writer]:
+        if self._writer is None:
             raise LedgerError(f"a ledger must be open for writing to {action}, got read-only")
-        with self._guard, translated(action):
+        with self._guard:
             self._check_process()
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                newest = head_of(self._connection)
-                sequence, previous = (0, FIRST_PREVIOUS) if newest is None else newest
-                yield previous, sequence + 1, _microseconds(self._clock())
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk may have rolled back already
-                    self._connection.execute("ROLLBACK")
-                raise
+            yield self._writer
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
@@ -268,42 +326,6 @@ class Ledger:
                 f"got {os.getpid()}"
             )
 
-    def _link(self, sequence: int, kind: str, now: int, digest: bytes) -> None:
-        signature = None if self._key is None else self._key.sign(digest)
-        self._connection.execute(
-            "INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (sequence, kind, now, digest, signature)
-        )
-
-    def _is_recorded(self, run: int, number: int, rows: RoundRows) -> bool:
-        found = self._connection.execute(
-            "SELECT sequence FROM rounds WHERE run = ? AND round = ?", (run, number)
-        ).fetchone()
-        if found is None:
-            return False
-        # As it would be recorded today: an older version may have written it.
-        if RoundRows.of(rows_of(self._connection, found[0]).record(number)) != rows:
-            raise LedgerError(
-                f"a round is recorded once: round {number} of run {run} is there already, "
-                "with other content"
-            )
-        return True
-
-    def _number_clients(self, clients: set[str]) -> dict[str, int]:
-        numbers = {}
-        for client in sorted(clients):
-            number = self._numbers.get(client)
-            if number is None:
-                row = self._connection.execute(
-                    "SELECT number FROM clients WHERE client = ?", (client,)
-                ).fetchone()
-                number = row[0] if row else self._add_client(client)
-            numbers[client] = number
-        return numbers
-
-    def _add_client(self, client: str) -> int:
-        cursor = self._connection.execute("INSERT INTO clients (client) VALUES (?)", (client,))
-        return int(cursor.lastrowid or 0)
-
 
 def _shut(connection: sqlite3.Connection, lock: WriterLock | None) -> None:
     connection.close()
@@ -311,23 +333,25 @@ def _shut(connection: sqlite3.Connection, lock: WriterLock | None) -> None:
         lock.release()
 
 
-def _microseconds(seconds: float) -> int:
-    try:
-        return integer("time", round(seconds * 1e6))
-    except (ValueError, OverflowError):
-        raise LedgerError(f"time must be a finite number of seconds, got {seconds}") from None
+def _keys(public_key: Keys | None) -> frozenset[bytes] | None:
+    if public_key is None:
+        return None
+    return frozenset([public_key] if isinstance(public_key, bytes) else public_key)
 
 
-def _as_json(config: Mapping[str, Any] | object) -> str:
-    plain: object = config
-    if dataclasses.is_dataclass(config) and not isinstance(config, type):
-        plain = dataclasses.asdict(config)
-    if not isinstance(plain, Mapping):
-        raise LedgerError(f"config must be a mapping or a dataclass, got {config!r}")
-    try:
-        return text(
-            "config",
-            json.dumps(dict(plain), sort_keys=True, ensure_ascii=False, allow_nan=False),
-        )
-    except (TypeError, ValueError) as error:
-        raise LedgerError(f"config must be plain values that JSON can hold: {error}") from error
+def _require_ahead(connection: sqlite3.Connection, log: Path) -> None:
+    """Refuse a ledger that is behind its newest anchor, or beside it."""
+    identity = identity_of(connection)
+    if identity is None or not log.exists():
+        return
+    own = [a for a in read_log(log) if a.head.ledger == identity.ledger.hex()]
+    for anchor in own[-1:]:
+        found = connection.execute(
+            "SELECT hash FROM entries WHERE sequence = ?", (anchor.head.sequence,)
+        ).fetchone()
+        if found is None or found[0].hex() != anchor.head.hash:
+            raise LedgerCorruptError(
+                f"a ledger must go on from its newest anchor, {anchor.head.sequence} entries on "
+                f"{anchor.at}, got another or a shorter chain: this is an older copy, or a second "
+                "one that was continued"
+            )

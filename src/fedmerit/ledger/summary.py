@@ -1,11 +1,14 @@
 """Contribution and pay over rounds, client by client."""
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedmerit.columns import CLIENT
+from fedmerit.errors import LedgerCorruptError
 from fedmerit.ledger.reading import Selection
-from fedmerit.ledger.rows import schema_of
+from fedmerit.ledger.records import require_types
+from fedmerit.ledger.schema import schema_of
 from fedmerit.validation import check_count
 
 _LABEL_SINCE = next(column.since for column in CLIENT if column.name == "label")
@@ -64,6 +67,14 @@ def read_summaries(
         "WITH picked AS (SELECT e.sequence FROM rounds r JOIN entries e USING (sequence) "
         f"WHERE {condition})"
     )
+    odd = connection.execute(
+        f"{picked} SELECT 1 FROM scores JOIN picked USING (sequence) WHERE "
+        "typeof(score) NOT IN ('real', 'null') OR typeof(reward) NOT IN ('integer', 'null') "
+        "OR typeof(flagged) <> 'integer' LIMIT 1",
+        values,
+    ).fetchone()
+    if odd is not None:
+        raise LedgerCorruptError("score must be a number, reward and flagged integers, got others")
     rounds = connection.execute(f"{picked} SELECT count(*) FROM picked", values).fetchone()[0]
     scored = connection.execute(
         f"""{picked},
@@ -72,7 +83,8 @@ def read_summaries(
             FROM scores s JOIN picked USING (sequence))
         SELECT client, count(DISTINCT sequence), total(score), avg(score),
                avg(CASE WHEN age <= :window THEN score END),
-               coalesce(sum(reward), 0), sum(flagged <> 0)
+               coalesce(sum(reward >> 32), 0), coalesce(sum(reward & 4294967295), 0),
+               sum(flagged <> 0)
         FROM ranked GROUP BY client""",
         values | {"window": size},
     ).fetchall()
@@ -90,6 +102,8 @@ def read_summaries(
         )
         labels = {number: label for number, label, _ in newest}
     names = dict(connection.execute("SELECT number, client FROM clients").fetchall())
+    require_types("client", names.values(), str)
+    require_types("label", labels.values(), str)
     refusals = dict(rejected)
     found = [
         ClientSummary(
@@ -99,12 +113,12 @@ def read_summaries(
             total,
             _or_nan(mean),
             _or_nan(moving),
-            reward,
+            (high << 32) + low,  # in halves: SQLite's sum has 64 bits
             flagged,
             refusals.pop(number, 0),
             labels.get(number),
         )
-        for number, count, total, mean, moving, reward, flagged in scored
+        for number, count, total, mean, moving, high, low, flagged in scored
     ]
     nan = float("nan")
     found += [
@@ -114,19 +128,25 @@ def read_summaries(
     return sorted(found, key=lambda summary: summary.client)
 
 
-def read_payouts(connection: sqlite3.Connection, selection: Selection) -> list[Payout]:
-    """Add up rewards by client, by id; clients that are owed nothing are left out."""
-    condition, values = selection.where(connection)
-    rows = connection.execute(
-        f"""SELECT c.client, sum(s.reward), count(DISTINCT s.sequence)
-        FROM scores s
-        JOIN rounds r USING (sequence) JOIN entries e USING (sequence)
-        JOIN clients c ON c.number = s.client
-        WHERE s.reward > 0 AND {condition}
-        GROUP BY s.client""",
-        values,
-    ).fetchall()
-    return sorted((Payout(*row) for row in rows), key=lambda payout: payout.client)
+def read_payouts(connection: sqlite3.Connection, rounds: Sequence[int]) -> list[Payout]:
+    """Add up rewards by client over entries, by id; clients that are owed nothing are left out."""
+    amounts: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    for sequence in rounds:
+        rows = connection.execute(
+            "SELECT client, reward FROM scores WHERE sequence = ? AND reward > 0", (sequence,)
+        )
+        paid: dict[int, int] = {}
+        for client, reward in rows:
+            paid[client] = paid.get(client, 0) + reward
+        for client, reward in paid.items():
+            amounts[client] = amounts.get(client, 0) + reward
+            counts[client] = counts.get(client, 0) + 1
+    names = dict(connection.execute("SELECT number, client FROM clients").fetchall())
+    require_types("client", names.values(), str)
+    require_types("reward", amounts.values(), int)
+    found = [Payout(names[number], amounts[number], counts[number]) for number in amounts]
+    return sorted(found, key=lambda payout: payout.client)
 
 
 def _or_nan(value: float | None) -> float:

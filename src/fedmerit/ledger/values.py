@@ -8,7 +8,7 @@ from fedmerit.errors import LedgerError
 from fedmerit.flags import Kind
 from fedmerit.ledger.encoding import Value
 
-_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**63 - 1
+_MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 
 
 def text(name: str, value: object) -> str:
@@ -28,7 +28,7 @@ def integer(name: str, value: object) -> int:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise LedgerError(f"{name} must be an integer, got {value!r}") from None
-    if not _MIN_INTEGER <= number <= _MAX_INTEGER:
+    if not _MIN_INTEGER <= number <= MAX_INTEGER:
         raise LedgerError(f"{name} must fit in 64 bits, got {number}")
     return int(number)
 
@@ -37,9 +37,25 @@ def real(name: str, value: object) -> float | None:
     """Check a real number; "not a number" is stored as nothing, and minus zero as zero."""
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise LedgerError(f"{name} must be a number, got {value!r}") from None
     return None if math.isnan(number) else number + 0.0
+
+
+def finite(name: str, value: object) -> float | None:
+    """Check a real number of a client: scores are added up, and infinity swallows everything."""
+    number = real(name, value)
+    if number is not None and math.isinf(number):
+        raise LedgerError(f"{name} must be finite, got {number}")
+    return number
+
+
+def amount(name: str, value: object) -> int:
+    """Check a count or an amount of money: nobody is paid less than nothing."""
+    number = integer(name, value)
+    if number < 0:
+        raise LedgerError(f"{name} must not be negative, got {number}")
+    return number
 
 
 def kind(name: str, value: object) -> str:
@@ -54,7 +70,7 @@ def yes_or_no(_: str, value: object) -> int:
     return 1 if value else 0
 
 
-_CHECKS = {REAL: real, INTEGER: integer, KIND: kind, FLAG: yes_or_no}
+_CHECKS = {REAL: finite, INTEGER: amount, KIND: kind, FLAG: yes_or_no}
 
 
 def stored(column: Column, record: object) -> Value:

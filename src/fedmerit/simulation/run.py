@@ -82,8 +82,7 @@ class _Keeper:
         """Make the folder and keep every other run out of it."""
         with storing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / CHECKPOINT
-        return WriterLock(path, busy=CheckpointError, failed=CheckpointError)
+        return WriterLock(self._folder, busy=CheckpointError, failed=CheckpointError)
 
     def open(self, *, resume: bool) -> FederationState | None:
         """Prepare the folder; return the state to continue from, if there is one."""

@@ -1,0 +1,131 @@
+"""Pay lists: what is owed for one stretch of the chain, from what was verified.
+
+A list covers every round behind one entry up to another, and no other round. Lists put end to end,
+each beginning where the last one ended, pay every round once. The same stretch gives the same list
+with the same id, however often it is asked for and whatever is recorded meanwhile.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedmerit.errors import LedgerCorruptError, LedgerError
+from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
+from fedmerit.ledger.reading import Selection, sequence_of, to_microseconds
+from fedmerit.ledger.summary import Payout, read_payouts
+from fedmerit.ledger.verification import Verification
+
+_LABEL = "fedmerit pay list 1"
+
+
+@dataclass(frozen=True)
+class PayList:
+    """What each client is owed for a stretch of rounds.
+
+    Attributes
+    ----------
+    id : str
+        The same for the same stretch and amounts: a list with an id that was paid is not paid
+        again.
+    after : str or None
+        Hash of the newest round that is not in the list because it came before; None if all from
+        the first are in it.
+    head : str or None
+        Hash of the entry that the list reaches to: the `after` of the next list.
+    rounds : int
+        How many rounds are in it.
+    earlier : int
+        How many rounds came before it, taken as paid.
+    payouts : tuple of Payout
+    """
+
+    id: str
+    after: str | None
+    head: str | None
+    rounds: int
+    earlier: int
+    payouts: tuple[Payout, ...]
+
+    @property
+    def total(self) -> int:
+        """Sum of all amounts."""
+        return sum(payout.amount for payout in self.payouts)
+
+    def reference(self, client: str) -> str:
+        """Return what names one transfer: a bank that knows it must not send it again."""
+        return entry_hash((self.id, client)).hex()[:32]
+
+
+def read_paylist(
+    connection: sqlite3.Connection, checked: Verification, selection: Selection, until: str | None
+) -> PayList:
+    """List what is owed, in the snapshot in which the ledger was `checked`.
+
+    Raises
+    ------
+    LedgerError
+        The selection is not one stretch of the chain: some round would be lost, or paid again.
+    """
+    checked.require()
+    first = 0 if selection.after is None else sequence_of(connection, selection.after)
+    end = until or checked.head
+    last = 0 if end is None else sequence_of(connection, end)
+    if last < first:
+        raise LedgerError("until must be an entry behind that of after, got one before it")
+    listed: list[tuple[int, int, int, bytes]] = connection.execute(
+        "SELECT e.sequence, r.run, e.recorded_at, e.hash "
+        "FROM rounds r JOIN entries e USING (sequence) ORDER BY e.sequence"
+    ).fetchall()
+    inside = [row for row in listed if first < row[0] <= last]
+    chosen = [row for row in inside if _is_chosen(row, selection)]
+    _require_stretch(inside, chosen, selection)
+    if len(chosen) < len(inside):
+        end = chosen[-1][3].hex() if chosen else selection.after
+    begin = chosen[0][0] if chosen else first + 1
+    before = [row for row in listed if row[0] < begin]
+    payouts = tuple(read_payouts(connection, [row[0] for row in chosen]))
+    start = before[-1][3] if before else FIRST_PREVIOUS
+    stop = chosen[-1][3] if chosen else start
+    rows = [(payout.client, payout.amount, payout.rounds) for payout in payouts]
+    return PayList(
+        id=entry_hash((_LABEL, start, stop), (rows,)).hex(),
+        after=before[-1][3].hex() if before else None,
+        head=end,
+        rounds=len(chosen),
+        earlier=len(before) if selection.after is None else 0,
+        payouts=payouts,
+    )
+
+
+def require_one_origin(checked: Verification) -> None:
+    """Refuse to pay from a ledger some of whose runs are signed and others not, or by others."""
+    if len(checked.keys) > 1:
+        words = ", ".join(key or "none" for key in checked.keys)
+        raise LedgerCorruptError(
+            f"runs must all be signed with keys that you name (--public-key), got runs with "
+            f"different keys: {words}"
+        )
+
+
+def _is_chosen(row: tuple[int, int, int, bytes], selection: Selection) -> bool:
+    in_run = selection.run is None or row[1] == selection.run
+    return in_run and (selection.since is None or row[2] >= to_microseconds(selection.since))
+
+
+def _require_stretch(
+    inside: Sequence[tuple[int, int, int, bytes]],
+    chosen: Sequence[tuple[int, int, int, bytes]],
+    selection: Selection,
+) -> None:
+    if not chosen:
+        return
+    begin, end = inside.index(chosen[0]), inside.index(chosen[-1])
+    if end - begin + 1 != len(chosen):
+        rule = "other rounds lie between them, which no later list would pay"
+    elif selection.after is not None and begin > 0:
+        rule = f"{begin} rounds after --after come before them, which no later list would pay"
+    elif selection.since is not None and end + 1 < len(inside) and selection.run is None:
+        rule = "later rounds have an earlier time, so the clock was set back: use --after"
+    else:
+        return
+    raise LedgerError(f"a pay list must be one stretch of rounds, got {len(chosen)}: {rule}")
