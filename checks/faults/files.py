@@ -252,8 +252,20 @@ def _reports() -> Iterator[Fault]:
 
         ledger(3)(path)
         with closing(sqlite3.connect(path)) as connection:
+            guard = "name = 'scores_refuse_update'"
+            (sql,) = connection.execute(f"SELECT sql FROM sqlite_master WHERE {guard}").fetchone()
             connection.execute("DROP TRIGGER scores_refuse_update")
             connection.execute("UPDATE scores SET reward = 99 WHERE sequence = 3")
+            connection.execute(sql)
+            connection.commit()
+
+    def unguarded(path: Path) -> None:
+        import sqlite3
+        from contextlib import closing
+
+        ledger(3)(path)
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("DROP TRIGGER scores_refuse_update")
             connection.commit()
 
     yield survived("storage", "report", "no such ledger", "named error",
@@ -265,6 +277,8 @@ def _reports() -> Iterator[Fault]:
     noticed = partial(reported, tampered, 0, "the content is not what was recorded")
     yield survived("storage", "report", "a ledger that was tampered with", "the page says so",
                    noticed)  # fmt: skip
+    yield survived("storage", "report", "a ledger without its guards", "named error",
+                   partial(reported, unguarded, 2))  # fmt: skip
     script = ledger(2, "</script><script>alert(1)</script>")
     yield survived("input", "report", "client whose name is a script", "a page, nothing runs",
                    partial(reported, script, 0))  # fmt: skip
