@@ -17,6 +17,8 @@ from fedmerit.cli import names
 from fedmerit.cli.app import app
 from fedmerit.cli.options import completed_from
 from fedmerit.experiments.benchmark import null
+from fedmerit.ledger import Ledger
+from fedmerit.ledger.statement import to_json
 from tests.ledger.builders import make_ledger
 from tests.rounds import public_round
 
@@ -51,6 +53,8 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     np.savez("updates.npz", **{f"client {i}": row for i, row in enumerate(made.honest)})
     np.savez("last_update.npz", public=made.last_update)
     make_ledger(tmp_path / "run.ledger")
+    with Ledger.open(tmp_path / "run.ledger", read_only=True) as ledger:
+        Path("statement.json").write_text(to_json(ledger.statement("client 1")))
     return tmp_path
 
 

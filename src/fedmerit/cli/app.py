@@ -20,6 +20,7 @@ from fedmerit.cli import (
     score,
     serve,
     simulate,
+    statement,
 )
 from fedmerit.cli.names import BENCHMARKS, EXPERIMENTS, with_names
 from fedmerit.cli.output import console, errors, shown
@@ -39,6 +40,7 @@ app.command("benchmark", help=with_names(benchmark.benchmark, BENCHMARKS))(bench
 app.add_typer(data.app, name="data")
 app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(statement.app, name="statement")
 app.command("flower-demo")(flower_demo.flower_demo)
 
 

@@ -122,7 +122,7 @@ def verify(
     """
     with Ledger.open(file, read_only=True) as ledger:
         result = ledger.verify(
-            head=head, public_key=_keys(public_key), anchors=_anchors(anchor, witness_key)
+            head=head, public_key=given_keys(public_key), anchors=given_anchors(anchor, witness_key)
         )
     if json:
         print_json({"ok": result.ok, **asdict(result)})
@@ -186,7 +186,7 @@ def witness(
     Example: fedmerit ledger witness run.ledger --log witness.log --sign witness.pem
     """
     found = _head_of(source)
-    keys = _keys(public_key)
+    keys = given_keys(public_key)
     problems = [found.problem(key) for key in keys] if keys else [found.problem()]
     if all(problems):
         raise LedgerCorruptError(f"{source}: {problems[0]}")
@@ -273,8 +273,8 @@ def pay(
             until=until,
             run=run,
             since=_moment(since),
-            public_key=_keys(public_key),
-            anchors=_anchors(anchor, witness_key),
+            public_key=given_keys(public_key),
+            anchors=given_anchors(anchor, witness_key),
         )
     content = {
         "id": owed.id,
@@ -317,11 +317,13 @@ def _moment(value: str | None) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _keys(values: list[str] | None) -> list[bytes] | None:
+def given_keys(values: list[str] | None) -> list[bytes] | None:
+    """Return the public keys that were given."""
     return [parse_key(value) for value in values] if values else None
 
 
-def _anchors(log: Path | None, witness_key: str | None) -> list[Anchor] | None:
+def given_anchors(log: Path | None, witness_key: str | None) -> list[Anchor] | None:
+    """Return the heads of the log that was given."""
     if log is None:
         if witness_key is not None:
             raise SettingError("--witness-key needs the log it signed, --anchor, got none")

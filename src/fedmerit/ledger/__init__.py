@@ -29,6 +29,7 @@ from fedmerit.ledger.paylist import PayList
 from fedmerit.ledger.reading import RunInfo, StoredRound
 from fedmerit.ledger.recording import RunRecorder
 from fedmerit.ledger.signing import SigningKey
+from fedmerit.ledger.statement import StatedRound, StatementCheck, check_statement
 from fedmerit.ledger.store import Ledger
 from fedmerit.ledger.summary import ClientSummary, Payout
 from fedmerit.ledger.verification import Verification
@@ -43,9 +44,12 @@ __all__ = [
     "RunInfo",
     "RunRecorder",
     "SigningKey",
+    "StatedRound",
+    "StatementCheck",
     "StoredRound",
     "Verification",
     "append_head",
+    "check_statement",
     "read_head",
     "read_log",
 ]

@@ -35,6 +35,7 @@ from fedmerit.ledger.reading import (
 from fedmerit.ledger.rows import Reader, identity_of
 from fedmerit.ledger.schema import require_intact
 from fedmerit.ledger.signing import SigningKey
+from fedmerit.ledger.statement import read_statement
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
 from fedmerit.ledger.verification import Trust, Verification, verify
 from fedmerit.ledger.writing import Writer
@@ -275,6 +276,14 @@ class Ledger:
             if public_key is None:
                 require_one_origin(checked)
             return read_paylist(self._connection, checked, Selection(run, since, after), until)
+
+    def statement(self, client: str) -> dict[str, Any]:
+        """Return what `client` is shown of the ledger, with proofs: plain values for JSON.
+
+        See :func:`fedmerit.ledger.check_statement` for the other side.
+        """
+        with self._reading("make a statement"), snapshot(self._connection):
+            return read_statement(self._connection, client)
 
     def verify(
         self,

@@ -1,0 +1,439 @@
+"""What one client is shown, and can check without seeing anybody else's row.
+
+A statement is JSON with the short headers of all entries, which link up to the signed head, and the
+client's own rows, each with its salt and the hashes beside its way up to the root in the header of
+its round. Whoever has the operator's public key can check that these rows are in the ledger that
+ends with this head. It cannot show that no other row speaks of the client; the operator could leave
+one out of the statement, not out of the ledger.
+
+Rounds that were recorded before version 4 have no tree. Their rows are stated, not proven.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedmerit.columns import CLIENT, REJECTION, client_from, rejection_from
+from fedmerit.errors import LedgerCorruptError, LedgerError
+from fedmerit.flags import Flag
+from fedmerit.ledger.encoding import FIRST_PREVIOUS, ROUND_LABEL, RUN_LABEL, encode_row, entry_hash
+from fedmerit.ledger.entries import (
+    Identity,
+    Link,
+    Run,
+    leaves_of,
+    run_fields,
+    signed_bytes,
+)
+from fedmerit.ledger.heads import Anchor, Head, head_from
+from fedmerit.ledger.merkle import inclusion_proof, leaf_hash, root_from, root_of, salts_of
+from fedmerit.ledger.reading import newest_head
+from fedmerit.ledger.records import TABLES, RoundRows
+from fedmerit.ledger.rows import Reader, identity_of
+from fedmerit.ledger.schema import IDENTITY_SINCE
+from fedmerit.ledger.signing import HEAD, signature_holds
+from fedmerit.version import __version__
+
+FORM = 1
+_COLUMNS = {"scores": CLIENT, "rejections": REJECTION}
+# Fields of headers, in the order they are hashed in, behind those that every entry begins with.
+_RUN = ("run", "software", "config", "public_key", "secret")
+_ROUND = ("run", "round", "leaves", "root")
+_BYTES = frozenset({"config", "public_key", "secret", "root"})
+
+
+@dataclass(frozen=True)
+class StatedRound:
+    """A client in a round; `proven` is False where the round has no tree.
+
+    Attributes
+    ----------
+    rejected : bool
+        Whether this is a reply that was not used.
+    score, weight, reward
+        None where there is none.
+    flag : Flag or None
+    """
+
+    run: int
+    round: int
+    recorded_at: int
+    rejected: bool
+    score: float | None
+    weight: float | None
+    reward: int | None
+    flag: Flag | None
+    proven: bool
+
+
+@dataclass(frozen=True)
+class StatementCheck:
+    """What a statement says and how much of it is shown.
+
+    Attributes
+    ----------
+    problem : str or None
+        What is wrong; then nothing in the statement is to be believed.
+    proven, open : tuple of str
+        What was shown, and what was not, in words.
+    """
+
+    client: str
+    ledger: str | None
+    head: Head | None
+    rounds: tuple[StatedRound, ...]
+    problem: str | None = None
+    proven: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.problem is None
+
+    @property
+    def total(self) -> int:
+        """All rewards."""
+        return sum(stated.reward or 0 for stated in self.rounds)
+
+
+def read_statement(connection: sqlite3.Connection, client: str) -> dict[str, Any]:
+    """Put together what `client` is shown; the caller holds a snapshot.
+
+    Raises
+    ------
+    LedgerError
+        No row of the ledger speaks of the client.
+    LedgerCorruptError
+        An entry is not what was recorded.
+    """
+    reader, identity = Reader(connection), identity_of(connection)
+    if client not in reader.clients.values():
+        raise LedgerError(f"client must be one of the ledger, got {client!r}")
+    entries, rows = [], []
+    previous, runs, rounds = FIRST_PREVIOUS, 0, 0
+    listed = connection.execute(
+        "SELECT sequence, kind, recorded_at, hash, signature FROM entries ORDER BY sequence"
+    ).fetchall()
+    for sequence, kind, recorded_at, digest, signature in listed:
+        runs, rounds = runs + (kind == "run"), rounds + (kind != "run")
+        link = Link(previous, sequence, recorded_at, runs, rounds)
+        entry: dict[str, Any] = {"sequence": sequence, "kind": kind, "recorded_at": recorded_at}
+        own: list[dict[str, Any]] = []
+        if kind == "run":
+            entry |= _run_header(reader, link, identity)
+        else:
+            header, own = _round_header(reader, link, identity, client)
+            entry |= header
+        if "version" not in entry:
+            entry["hash"] = digest.hex()
+        elif identity is None or _entry_hash(entry, link, identity.ledger) != digest:
+            raise LedgerCorruptError(
+                f"entry {sequence} is not what was recorded: verify the ledger"
+            )
+        if signature is not None and (own or sequence == len(listed)):
+            entry["signature"] = signature.hex()
+        entries.append(entry)
+        rows += own
+        previous = digest
+    head = newest_head(connection)
+    return {
+        "fedmerit statement": FORM,
+        "software": __version__,
+        "client": client,
+        "ledger": None if identity is None else identity.ledger.hex(),
+        "head": None if head is None else vars(head),
+        "entries": entries,
+        "rows": rows,
+    }
+
+
+def _run_header(reader: Reader, link: Link, identity: Identity | None) -> dict[str, Any]:
+    version = "version" if reader.schema >= IDENTITY_SINCE else "NULL"
+    run, software, config, key, version = reader.connection.execute(
+        f"SELECT run, software, config, public_key, {version} FROM runs WHERE sequence = ?",
+        (link.sequence,),
+    ).fetchone()
+    header = {"run": run, "public_key": None if key is None else key.hex()}
+    if version is None or identity is None:
+        return header
+    fields = run_fields(link, identity, Run(run, software, config, key))
+    return _plain(_RUN, fields) | {"version": version}
+
+
+def _round_header(
+    reader: Reader, link: Link, identity: Identity | None, client: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    run, number = reader.connection.execute(
+        "SELECT run, round FROM rounds WHERE sequence = ?", (link.sequence,)
+    ).fetchone()
+    rows = reader.rows(link.sequence)
+    own = [(at, name, row) for at, (name, row) in enumerate(_numbered(rows)) if row[1] == client]
+    shown: list[dict[str, Any]] = [
+        {"sequence": link.sequence, "table": name, "version": rows.version, "values": list(row)}
+        for _, name, row in own
+    ]
+    header: dict[str, Any] = {"run": run, "round": number}
+    if rows.version < IDENTITY_SINCE or identity is None:
+        return header, shown
+    leaves = leaves_of(identity, link.sequence, rows)
+    salts = salts_of(identity.secret, link.sequence, len(leaves))
+    for (at, _, _), row in zip(own, shown, strict=True):
+        proof = inclusion_proof(leaves, at)
+        row |= {"leaf": at, "salt": salts[at].hex(), "proof": [step.hex() for step in proof]}
+    header |= {"leaves": len(leaves), "root": root_of(leaves).hex(), "version": rows.version}
+    return header, shown
+
+
+def _numbered(rows: RoundRows) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield the rows of a round in the order of its tree; rows that name nobody as they are."""
+    for name, table in zip(TABLES, rows.tables, strict=False):
+        for row in table:
+            yield name, row if name in _COLUMNS else (None, None)
+
+
+def _plain(names: Sequence[str], fields: Sequence[Any]) -> dict[str, Any]:
+    """Return the last fields of an entry by name, bytes in hexadecimal."""
+    values = fields[len(fields) - len(names) :]
+    return {
+        name: value.hex() if isinstance(value, bytes) else value
+        for name, value in zip(names, values, strict=True)
+    }
+
+
+def _entry_hash(entry: Mapping[str, Any], link: Link, ledger: bytes) -> bytes:
+    """Return the hash of an entry from its header."""
+    is_run = entry["kind"] == "run"
+    label = (RUN_LABEL if is_run else ROUND_LABEL).format(version=entry["version"])
+    fields = [
+        bytes.fromhex(entry[name]) if name in _BYTES and entry[name] is not None else entry[name]
+        for name in (_RUN if is_run else _ROUND)
+    ]
+    return entry_hash((*link.counted(label, Identity(ledger, b"")), *fields))
+
+
+def to_json(statement: Mapping[str, Any]) -> str:
+    """Return a statement as text; numbers are written such that they are read back exactly."""
+    return json.dumps(statement, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def read_json(content: bytes) -> Mapping[str, Any]:
+    """Read a statement."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise LedgerCorruptError(f"a statement must be JSON: {error}") from None
+    if not isinstance(found, dict) or found.get("fedmerit statement") != FORM:
+        raise LedgerCorruptError(
+            f"a statement must say 'fedmerit statement': {FORM}, which this version knows"
+        )
+    return found
+
+
+class _BadStatementError(Exception):
+    pass
+
+
+@dataclass
+class _Checker:
+    """Goes up from every row to the head."""
+
+    statement: Mapping[str, Any]
+    keys: Collection[bytes] | None
+    anchors: Sequence[Anchor] | None
+    hashes: list[bytes] = field(default_factory=list)
+    entries: list[Mapping[str, Any]] = field(default_factory=list)
+    run_keys: dict[int, str | None] = field(default_factory=dict)
+    rounds: list[StatedRound] = field(default_factory=list)
+    head: Head | None = None
+
+    def check(self) -> None:
+        ledger = self.statement["ledger"]
+        self.ledger = None if ledger is None else bytes.fromhex(ledger)
+        for name in ("entries", "rows"):
+            if not isinstance(self.statement[name], list):
+                raise _BadStatementError(f"{name} must be a list")
+        self._walk()
+        self._check_head()
+        for row in self.statement["rows"]:
+            self.rounds.append(self._row(row))
+        if self.anchors is not None:
+            self._check_anchors(self.anchors)
+
+    def _walk(self) -> None:
+        previous, runs, rounds = FIRST_PREVIOUS, 0, 0
+        for at, entry in enumerate(self.statement["entries"], 1):
+            if _whole(entry["sequence"]) != at:
+                raise _BadStatementError(f"entry {at} is missing")
+            if entry["kind"] not in ("run", "round"):
+                raise _BadStatementError(f"entry {at} must be a run or a round")
+            is_run = entry["kind"] == "run"
+            runs, rounds = runs + is_run, rounds + (not is_run)
+            link = Link(previous, at, entry["recorded_at"], runs, rounds)
+            if is_run:
+                self.run_keys[entry["run"]] = entry["public_key"]
+            if "version" not in entry:
+                previous = bytes.fromhex(entry["hash"])
+            elif _whole(entry["version"]) < IDENTITY_SINCE:
+                raise _BadStatementError(f"entry {at} must be of version {IDENTITY_SINCE} or later")
+            elif self.ledger is None:
+                raise _BadStatementError("the ledger has no id")
+            else:
+                previous = _entry_hash(entry, link, self.ledger)
+                self._check_signature(entry, link, previous)
+            self.hashes.append(previous)
+            self.entries.append(entry)
+
+    def _check_signature(self, entry: Mapping[str, Any], link: Link, digest: bytes) -> None:
+        """Check the signature of an entry that shows one; those with rows must, see `_row`."""
+        key = self.run_keys.get(entry["run"])
+        if "signature" not in entry or key is None or self.ledger is None:
+            return
+        message = signed_bytes(link, self.ledger, digest)
+        signature = bytes.fromhex(entry["signature"])
+        if not signature_holds(bytes.fromhex(key), signature, message, HEAD):
+            raise _BadStatementError(f"the signature of entry {link.sequence} does not hold")
+
+    def _check_head(self) -> None:
+        if self.statement["head"] is None:
+            if self.keys is not None:
+                raise _BadStatementError("it has no signed head, so the key shows nothing")
+            return
+        self.head = head = head_from(self.statement["head"])
+        ends = self.hashes[-1].hex() if self.hashes else None
+        if head.hash != ends or head.sequence != len(self.hashes):
+            raise _BadStatementError("the entries do not lead up to the head")
+        if self.ledger is None or head.ledger != self.ledger.hex():
+            raise _BadStatementError("the head is that of another ledger")
+        problems = [head.problem(key) for key in self.keys or (None,)]
+        if all(problem is not None for problem in problems):
+            raise _BadStatementError(f"the head: {problems[0]}")
+
+    def _row(self, row: Mapping[str, Any]) -> StatedRound:
+        sequence, table, values = _whole(row["sequence"]), row["table"], row["values"]
+        if table not in _COLUMNS or not 1 <= sequence <= len(self.entries):
+            raise _BadStatementError(f"a row must be of an entry and a table, got {table!r}")
+        entry = self.entries[sequence - 1]
+        where = f"round {entry.get('round')} of run {entry['run']}"
+        used = [column for column in _COLUMNS[table] if column.used_in(_whole(row["version"]))]
+        if entry["kind"] == "run" or len(values) != 1 + len(used):
+            raise _BadStatementError(f"{where}: a row must have {1 + len(used)} values")
+        if values[1] != self.statement["client"]:
+            raise _BadStatementError(f"{where}: the row is that of another client")
+        proven = "version" in entry
+        if proven:
+            self._check_row(row, entry, where)
+        named = dict(zip((column.name for column in used), values[1:], strict=True))
+        return _stated(entry, table, named, proven=proven)
+
+    def _check_row(self, row: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> None:
+        if row["version"] != entry["version"]:
+            raise _BadStatementError(f"{where}: the row is of another version")
+        data = bytes.fromhex(row["salt"]) + encode_row((row["table"], *row["values"]))
+        proof = [bytes.fromhex(step) for step in row["proof"]]
+        found = root_from(leaf_hash(data), _whole(row["leaf"]), entry["leaves"], proof)
+        if found is None or found.hex() != entry["root"]:
+            raise _BadStatementError(f"{where}: the row is not in the round")
+        if self.keys is not None:
+            key = self.run_keys.get(entry["run"])
+            known = key is not None and bytes.fromhex(key) in self.keys
+            if not known or "signature" not in entry:
+                raise _BadStatementError(f"{where}: it is not signed with the given key")
+
+    def _check_anchors(self, anchors: Sequence[Anchor]) -> None:
+        own = [a.head for a in anchors if self.ledger and a.head.ledger == self.ledger.hex()]
+        if not own:
+            raise _BadStatementError("the log of heads knows nothing of this ledger")
+        for head in own:
+            if head.sequence <= len(self.hashes) and (
+                self.hashes[head.sequence - 1].hex() != head.hash
+            ):
+                raise _BadStatementError(
+                    f"entry {head.sequence} is not the one in the log of heads: this statement is "
+                    "of another chain"
+                )
+        self.anchored = max(head.sequence for head in own)
+
+    def levels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        proven, left_open = [], []
+        shown = sum(stated.proven for stated in self.rounds)
+        if shown:
+            proven.append(f"content: {shown} rows are in the ledger that ends with the head")
+        if shown < len(self.rounds):
+            left_open.append(
+                f"content: {len(self.rounds) - shown} rows are of before version 4, which has no "
+                "proof for a single row"
+            )
+        if self.keys is None:
+            left_open.append("origin: give the operator's public key (--public-key)")
+        else:
+            proven.append("origin: the head and every proven row are signed with the given key")
+        if self.anchors is None:
+            left_open.append("one ledger for all: compare the head with a log of heads (--anchor)")
+        else:
+            proven.append(
+                f"one ledger for all: the chain has the heads of the log, up to entry "
+                f"{min(self.anchored, len(self.hashes))}"
+            )
+        left_open.append("that no other row speaks of the client")
+        return tuple(proven), tuple(left_open)
+
+
+def check_statement(
+    statement: Mapping[str, Any],
+    *,
+    public_key: bytes | Collection[bytes] | None = None,
+    anchors: Sequence[Anchor] | None = None,
+) -> StatementCheck:
+    """Check a statement without the ledger.
+
+    Parameters
+    ----------
+    statement : mapping
+        From `Ledger.statement`, or `read_json`.
+    public_key : bytes or several, optional
+        The operator's, known from elsewhere.
+    anchors : sequence of Anchor, optional
+        A log of heads: the statement's chain must agree with it.
+    """
+    keys = [public_key] if isinstance(public_key, bytes) else public_key
+    checker = _Checker(statement, keys, anchors)
+    problem = None
+    try:
+        checker.check()
+    except (_BadStatementError, LedgerError) as error:
+        problem = str(error)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        problem = f"it is not as a statement is: {error}"
+    client, ledger = statement.get("client"), statement.get("ledger")
+    proven, left_open = ((), ()) if problem else checker.levels()
+    return StatementCheck(
+        str(client),
+        ledger if isinstance(ledger, str) else None,
+        checker.head,
+        () if problem else tuple(checker.rounds),
+        problem,
+        proven,
+        left_open,
+    )
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise _BadStatementError(f"a count must be an integer, got {value!r}")
+    return value
+
+
+def _stated(
+    entry: Mapping[str, Any], table: str, named: Mapping[str, Any], *, proven: bool
+) -> StatedRound:
+    place = (entry["run"], entry["round"], entry["recorded_at"])
+    if table == "rejections":
+        refused = rejection_from(named)
+        flag = Flag(refused.kind, refused.reason)
+        return StatedRound(*place, True, None, None, None, flag, proven)
+    client = client_from(named)
+    score, weight = named["score"], named["weight"]
+    return StatedRound(*place, False, score, weight, client.reward, client.flag, proven)
