@@ -6,6 +6,9 @@ from collections import Counter
 from checks import ROOT
 from checks.faults import conduct, environment, files, flower, ledger, library, process, storage
 from checks.faults.base import Outcome, cell, judge
+from fedmerit.experiments.fingerprint import Sources, write_page
+from fedmerit.ledger import Ledger
+from fedmerit.report import write_report
 
 TARGET = ROOT / "docs" / "results" / "faults.md"
 AREAS = (library, files, conduct, flower, ledger, storage, environment, process)
@@ -23,7 +26,9 @@ def main(wanted: str = "") -> int:
             if outcome.verdict != "ok" or wanted:
                 print(f"{outcome.verdict}: {fault.entry}: {fault.name}: {outcome.seen}", flush=True)
     if not wanted:
-        TARGET.write_text(page(outcomes), encoding="utf-8")
+        write_page(
+            TARGET, page(outcomes), Sources.of(main, Ledger, write_report, "fedmerit.cli.app")
+        )
     counts = Counter(outcome.verdict for outcome in outcomes)
     print(f"{len(outcomes)} faults: {dict(counts)}")
     return counts["FAILS"] + counts["CRASHES"]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from checks import ROOT
 from checks.speed import acceptance, growth, large, peers, scoring, simulator, training
 from checks.speed.timing import Part, machine
+from fedmerit.experiments.benchmark.base import SCORERS_MODULE
+from fedmerit.experiments.fingerprint import Sources, write_page
 
 FOLDER = ROOT / "docs" / "results"
 PARTS: dict[str, Callable[[], Part]] = {
@@ -53,7 +55,9 @@ def write(parts: dict[str, Part]) -> None:
             lines += [*parts[name].lines, ""]
             ratios = {key: float(f"{value:.4g}") for key, value in parts[name].ratios.items()}
             fields[name] = {"lines": list(parts[name].lines), "ratios": ratios}
-    (FOLDER / "performance.md").write_text("\n".join(lines), encoding="utf-8")
+    write_page(
+        FOLDER / "performance.md", "\n".join(lines), Sources.of(*PARTS.values(), SCORERS_MODULE)
+    )
     (FOLDER / "performance.json").write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 

@@ -17,6 +17,7 @@ from flwr.serverapp.strategy import FedAvg, FedMedian
 
 from checks import ROOT
 from checks.speed.timing import machine, peak_extra_bytes
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.flower import FedMerit, FedPCA, MedPCA
 from fedmerit.flower.local import LocalGrid
 
@@ -141,7 +142,8 @@ def main() -> None:
         "and the last eleven models; `remembered` and `older` bound both.",
         "",
     ]
-    (ROOT / "docs/results/flower-cost.md").write_text("\n".join(lines), encoding="utf-8")
+    page = ROOT / "docs/results/flower-cost.md"
+    write_page(page, "\n".join(lines), Sources.of(main))
 
 
 if __name__ == "__main__":

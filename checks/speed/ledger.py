@@ -13,6 +13,7 @@ import numpy as np
 
 from checks import ROOT
 from checks.speed.timing import machine
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger
 from fedmerit.types import ClientRecord, RoundRecord
@@ -126,7 +127,7 @@ def main() -> None:
         "",
     ]
     target = ROOT / "docs" / "results" / "ledger.md"
-    target.write_text("\n".join(lines), encoding="utf-8")
+    write_page(target, "\n".join(lines), Sources.of(main, Ledger))
     print("\n".join(lines))
 
 

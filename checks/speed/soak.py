@@ -21,6 +21,7 @@ import fedmerit
 from checks import ROOT
 from checks.speed.timing import machine
 from fedmerit.behaviours import Assignment
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.experiments.picture import save
 from fedmerit.ledger import Ledger, RunRecorder
 from fedmerit.report import open_source, write_report
@@ -215,7 +216,8 @@ def main() -> None:
         f"{peak:.0f} MB, {MANY * MANY_PARAMETERS * 4 / 2**20:.0f} MB of it the updates.",
         "",
     ]
-    TARGET.with_suffix(".md").write_text("\n".join(lines), encoding="utf-8")
+    sources = Sources.of(main, Ledger, write_report)
+    write_page(TARGET.with_suffix(".md"), "\n".join(lines), sources)
     print("\n".join(lines))
 
 

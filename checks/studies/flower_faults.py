@@ -17,6 +17,7 @@ from flwr.serverapp.strategy import FedAvg, FedMedian, Krum, Strategy
 
 from checks import ROOT
 from fedmerit.behaviours import LocalData
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.flower import FedMerit
 from fedmerit.flower.local import LocalGrid
 from fedmerit.rng import stream
@@ -316,7 +317,7 @@ def main() -> None:
     lines += ["", f"Out of {len(FAULTS)} faults. Surviving is not noticing: a strategy that "]
     lines[-1] += "averages a stale replay or a wrong claim of size"
     lines += ["loses little accuracy here and pays the client all the same.", ""]
-    (ROOT / "docs/results/flower-faults.md").write_text("\n".join(lines), encoding="utf-8")
+    write_page(ROOT / "docs/results/flower-faults.md", "\n".join(lines), Sources.of(main))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import numpy as np
 
 from checks import ROOT
 from checks.studies.real_rounds import METHODS, ROUNDS, SEEDS, RealRound
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.incentive.lies import update_lies
 from fedmerit.rng import stream
 
@@ -32,8 +33,8 @@ def add_gains(found: Gains, taken: RealRound, client: int) -> None:
             found[method, lie.kind, text].append(float(gain))
 
 
-def write(found: Gains) -> None:
-    """Write the page."""
+def write(found: Gains, sources: Sources) -> None:
+    """Write the page; `sources` made what was found."""
     means = {lie: float(np.mean(gains)) for lie, gains in found.items()}
     lines = [
         "# Lies that pay on MNIST",
@@ -65,7 +66,7 @@ def write(found: Gains) -> None:
             of_kind = [lie for lie in found if lie[:2] == (method, kind)]
             lines.append(row(max(of_kind, key=means.__getitem__), found))
     lines += ["", f"{len(found) // len(METHODS)} lies were tried under each score."]
-    TARGET.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    write_page(TARGET, "\n".join(lines), sources)
     print("\n".join(lines))
 
 

@@ -16,6 +16,8 @@ from checks import ROOT
 from checks.studies import mnist_lies
 from checks.studies.real_rounds import METHODS, ROUNDS, SEEDS, RealRound, real_rounds
 from checks.studies.recipes import dishonest_reports
+from fedmerit.experiments.benchmark.base import BEHAVIOURS_MODULE
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.simulation.config import Partition
@@ -128,13 +130,14 @@ def main() -> None:
         "because an earlier",
         "form of `merit` paid hardly anybody under the first.",
     ]
+    sources = Sources.of(main, BEHAVIOURS_MODULE)
     gains: mnist_lies.Gains = defaultdict(list)
     for text, partition in PARTITIONS.items():
         found = list(cases(partition, gains))
         lines += ["", f"## Data: {text}", "", *table(found), ""]
         lines += ["Where the truth is not best on average:", "", *exceptions(found)]
-        TARGET.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    mnist_lies.write(gains)
+        write_page(TARGET, "\n".join(lines), sources)
+    mnist_lies.write(gains, sources)
 
 
 def listed(values: tuple[int, ...]) -> str:

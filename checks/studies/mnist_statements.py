@@ -1,18 +1,23 @@
-"""Tables of the MNIST experiments: ``python -m checks.studies.mnist_statements FOLDER``.
+"""The tables of docs/results/mnist-figures.md: ``python -m checks.studies.mnist_statements``.
 
-FOLDER is the `--out` of ``fedmerit reproduce mnist-honest``, ``mnist-free-riders`` and
-``mnist-noise``, and of ``python -m checks.studies.mnist_without_riders``. Every figure is a mean
-over the seeds, with the lowest and the highest.
+They are made from the CSV files beside it. With FOLDER, the `--out` of ``fedmerit reproduce
+mnist-honest``, ``mnist-free-riders`` and ``mnist-noise``, and of ``python -m
+checks.studies.mnist_without_riders``, tables and figures are taken from there first. Every figure
+is a mean over the seeds, with the lowest and the highest.
 """
 
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 
+from checks.pages.parts import write_parts
+from checks.pages.results import FOLDER
 from checks.studies.mnist_without_riders import NAME
 from fedmerit.experiments.runner import Outcome, read_outcomes
 
+PAGE = FOLDER / "mnist-figures.md"
 FEDAVG, PUBLISHED, DEFAULT = "fedavg", "fed-pca-published", "fedmerit"
 LINES = {FEDAVG: "FedAvg", PUBLISHED: "as published, read literally", DEFAULT: "ours"}
 PAPER = {FEDAVG: "0.9458", PUBLISHED: "0.9421", DEFAULT: ""}
@@ -93,18 +98,23 @@ def without(riders: Sequence[Outcome], others: Sequence[Outcome]) -> list[str]:
     return rows
 
 
-def main(folder: Path) -> None:
-    """Print all tables."""
-    names = ("mnist-honest", "mnist-free-riders", "mnist-noise")
-    clean, riders, noise = (read_outcomes(folder / name / f"{name}.csv") for name in names)
-    print("\n".join(["## All honest", "", *honest(clean), ""]))
-    print("\n".join(["## Free riders", "", *along(riders, "riders", lambda v: f"{v:g} %"), ""]))
-    print("\n".join([*against(riders, clean, "riders, %"), ""]))
-    home = read_outcomes(folder / NAME / f"{NAME}.csv")
-    print("\n".join([*without(riders, home), ""]))
-    print("\n".join(["## Noise", "", *along(noise, "noise", lambda v: f"{v:g}"), ""]))
-    print("\n".join(against(noise, clean, "noise")))
+def main(folder: Path | None = None) -> None:
+    """Write all tables into the page; take results from `folder` first, if there is one."""
+    names = ("mnist-honest", "mnist-free-riders", "mnist-noise", NAME)
+    for name in names if folder else ():
+        for file in (folder / name).glob(f"{name}.*"):
+            shutil.copy(file, FOLDER)
+    clean, riders, noise, home = (read_outcomes(FOLDER / f"{name}.csv") for name in names)
+    tables = {
+        "honest": honest(clean),
+        "riders": along(riders, "riders", lambda v: f"{v:g} %"),
+        "riders in detail": against(riders, clean, "riders, %"),
+        "without riders": without(riders, home),
+        "noise": along(noise, "noise", lambda v: f"{v:g}"),
+        "noise in detail": against(noise, clean, "noise"),
+    }
+    write_parts(PAGE, {name: "\n".join(lines) for name, lines in tables.items()})
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -13,6 +13,7 @@ import numpy as np
 from fedmerit.behaviours import Assignment, Informed
 from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS, judge, run_federation
 from fedmerit.experiments.benchmark.panel import Panel
+from fedmerit.server import RoundRules
 from fedmerit.simulation.datasets import load
 
 SEEDS = (500, 501, 502)
@@ -32,7 +33,7 @@ def main() -> None:
                 seed=seed,
                 partition=PARTITIONS[partition],
                 behaviours=Assignment(((count / FULL.users, rider),)),
-                scorer=scorer,
+                rules=RoundRules(scorer),
             )
             _, bad = run_federation(config, data, rider, lambda _: None)
             results = scorer.heard["merit"]

@@ -11,6 +11,8 @@ import numpy as np
 import fedmerit
 from checks import ROOT
 from checks.studies.truthfulness_figure import draw
+from fedmerit.experiments.benchmark.base import SCORERS_MODULE
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.incentive.audit import AuditSettings, ClientAudit, audit_signals, audit_updates
 from fedmerit.rng import stream
 
@@ -127,7 +129,7 @@ def main() -> None:
     for method in sorted(set(fedmerit.SCORERS) & {"exact", "conditional", "merit"}):
         for kind, (text, gain, error) in update_lies(method, size, method != "exact").items():
             lines.append(f"| {method} | {kind} | {text} | {gain:+.2%} | {error:.2%} |")
-    target.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    write_page(target, "\n".join(lines), Sources.of(main, SCORERS_MODULE))
     print("\n".join(lines))
 
 

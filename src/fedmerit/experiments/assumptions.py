@@ -17,10 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.aggregators import aggregate
 from fedmerit.errors import MissingExtraError
 from fedmerit.experiments.clicks import BASE, DIN_LEVELS
+from fedmerit.experiments.fingerprint import Sources
 from fedmerit.experiments.picture import save
-from fedmerit.experiments.runner import fitted
+from fedmerit.experiments.runner import VERDICTS, fitted
 from fedmerit.experiments.spec import Experiment, Line, Point, plain_rules
 from fedmerit.quantisers import DEFAULT_LEVELS, QuantileBins
 from fedmerit.rng import stream
@@ -48,6 +50,7 @@ class Tested:
     smirnov: float
     median_spearman: float
     median_smirnov: float
+    code: str = ""
 
 
 def check_assumptions(
@@ -72,6 +75,7 @@ def check_assumptions(
                 float(constant.mean()),
                 *(float(share) for share in rejected),
                 *(float(p) for p in np.median(p_values, axis=0)),
+                code=SOURCES.code.digest,
             )
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +84,10 @@ def check_assumptions(
     picture = folder / "assumptions.svg"
     _draw(values, data.name, picture)
     return tested, [table, picture]
+
+
+# Honest rounds with a plain mean are looked at; the server's verdicts are not.
+SOURCES = Sources.of(check_assumptions, Federation, aggregate, closed=VERDICTS)
 
 
 def _config(data: Dataset | ClickLog, seed: int) -> FederationConfig:

@@ -23,7 +23,7 @@ from fedmerit.simulation.task import click_clients
 from fedmerit.types import RoundRecord
 
 PLAIN = ("score", "size", "uniform")  # weightings that no verdict changes
-_VERDICTS = (
+VERDICTS = (
     "fedmerit.comparison",
     "fedmerit.evidence",
     "fedmerit.flags",
@@ -143,7 +143,7 @@ def sources_of(cell: Cell) -> Sources:
     decided = (Federation, read_outcome, *scorer, *roles)
     if rules.weighting in PLAIN:
         means = (aggregate, weights, mean_over_touching)
-        return Sources.of(*decided, *means, closed=(*_FILES, *_VERDICTS))
+        return Sources.of(*decided, *means, closed=(*_FILES, *VERDICTS))
     return Sources.of(*decided, closed=_FILES)
 
 
@@ -199,7 +199,8 @@ def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
         table = csv.writer(file, lineterminator="\n")
         table.writerow([field.name for field in fields(Outcome)])
         for outcome in outcomes:
-            table.writerow(["" if _is_nan(v) else v for v in asdict(outcome).values()])
+            told = {**asdict(outcome), "value": f"{outcome.value:g}"}
+            table.writerow(["" if _is_nan(v) else v for v in told.values()])
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -3,7 +3,7 @@
 import csv
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import isnan, nan
 from pathlib import Path
@@ -165,18 +165,23 @@ def read_rows(path: Path, kind: type[RowT]) -> list[RowT]:
     """
     if not path.exists():
         return []
-    columns: dict[str, Any] = {f.name: f.type for f in fields(kind)}  # type: ignore[arg-type]
     rows = []
     with path.open(encoding="utf-8", newline="") as file:
         for line, record in enumerate(csv.DictReader(file), start=2):
-            record.setdefault(CODE, "")
-            if record.keys() != columns.keys():
-                raise DataError(f"{path} must have the columns {', '.join(columns)}, got others")
             try:
-                rows.append(kind(**{n: _READ[columns[n]](v) for n, v in record.items()}))
+                rows.append(read_row(kind, record))
             except (KeyError, ValueError) as error:
                 raise DataError(f"{path}, line {line}, cannot be read: {error}") from None
     return rows
+
+
+def read_row(kind: type[RowT], record: Mapping[str, str]) -> RowT:
+    """Read one row; the column with the code may be missing."""
+    columns: dict[str, Any] = {f.name: f.type for f in fields(kind)}  # type: ignore[arg-type]
+    told = {CODE: "", **record}
+    if told.keys() != columns.keys():
+        raise DataError(f"columns must be {', '.join(columns)}, got {', '.join(record)}")
+    return kind(**{name: _READ[columns[name]](text) for name, text in told.items()})
 
 
 _READ: dict[Any, Callable[[str], Any]] = {

@@ -1,5 +1,6 @@
 """The code that decided a result, as digests."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -54,8 +55,8 @@ class Sources:
     entries : tuple of str
         ``module`` or ``module:name``: all that these can reach decides.
     closed : tuple of str
-        Rooms that decide nothing in this case when they are reached from outside of them, beside
-        `BYSTANDERS`, which never do.
+        Rooms that decide nothing in this case when they are reached from outside of them.
+        `BYSTANDERS` without an entry in them never do.
     """
 
     entries: tuple[str, ...]
@@ -79,7 +80,8 @@ class Sources:
 @cache
 def code_of(*entries: str, closed: tuple[str, ...] = ()) -> Code:
     """Return digests of all that `entries` can reach; see `Sources`."""
-    reach = Reach(BYSTANDERS, closed)
+    shut = [room for room in BYSTANDERS if not any(_is_in(entry, room) for entry in entries)]
+    reach = Reach(shut, closed)
     for entry in entries:
         reach.enter(entry)
     return Code({room: _digest(texts) for room, texts in sorted(reach.texts.items())})
@@ -91,8 +93,10 @@ def place_of(thing: object) -> str:
     For what is made inside a function, that is its whole module.
     """
     kind: Any = thing if hasattr(thing, "__qualname__") else type(thing)
-    name = kind.__qualname__
-    return kind.__module__ if "<locals>" in name else f"{kind.__module__}:{name.partition('.')[0]}"
+    module, name = kind.__module__, kind.__qualname__
+    if module == "__main__" and (spec := sys.modules[module].__spec__) is not None:
+        module = spec.name  # python -m
+    return module if "<locals>" in name else f"{module}:{name.partition('.')[0]}"
 
 
 def _places(thing: object) -> Iterator[str]:
@@ -102,6 +106,10 @@ def _places(thing: object) -> Iterator[str]:
             value = getattr(thing, setting.name)
             if is_dataclass(value):
                 yield from _places(value)
+
+
+def _is_in(entry: str, room: str) -> bool:
+    return f"{entry.partition(':')[0]}.".startswith(f"{room}.")
 
 
 def _digest(texts: Iterable[str]) -> str:

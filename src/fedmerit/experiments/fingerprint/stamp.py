@@ -45,7 +45,8 @@ class Stamp:
 
 
 def write_page(path: Path, text: str, sources: Sources, inputs: str = "") -> None:
-    """Write a page with its stamp, whole or not at all."""
+    """Write a page with its stamp, whole or not at all; a stamp in `text` gives way."""
+    text = _STAMP.sub("", text)
     stamp = Stamp(__version__, sources, sources.code, inputs)
     with whole_file(path) as partial:
         partial.write_text(f"{text.rstrip()}\n{stamp}", encoding="utf-8")
