@@ -67,16 +67,11 @@ def check_assumptions(
     for group, pairs in _groups(layers, embedded, count, rng).items():
         p_values, constant = _test(signals, pairs)
         values[group] = p_values
-        rejected = (p_values < _LEVEL).mean(axis=0)
+        spearman, smirnov = (p_values < _LEVEL).mean(axis=0).tolist()
+        middle = np.median(p_values, axis=0).tolist()
+        share = float(constant.mean())
         tested.append(
-            Tested(
-                group,
-                len(pairs),
-                float(constant.mean()),
-                *(float(share) for share in rejected),
-                *(float(p) for p in np.median(p_values, axis=0)),
-                code=SOURCES.code.digest,
-            )
+            Tested(group, len(pairs), share, spearman, smirnov, *middle, SOURCES.code.digest)
         )
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / "assumptions.csv"
