@@ -68,10 +68,18 @@ def check_assumptions(
         p_values, constant = _test(signals, pairs)
         values[group] = p_values
         spearman, smirnov = (p_values < _LEVEL).mean(axis=0).tolist()
-        middle = np.median(p_values, axis=0).tolist()
-        share = float(constant.mean())
+        median_spearman, median_smirnov = np.median(p_values, axis=0).tolist()
         tested.append(
-            Tested(group, len(pairs), share, spearman, smirnov, *middle, SOURCES.code.digest)
+            Tested(
+                group,
+                len(pairs),
+                float(constant.mean()),
+                spearman,
+                smirnov,
+                median_spearman,
+                median_smirnov,
+                SOURCES.code.digest,
+            )
         )
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / "assumptions.csv"
