@@ -165,7 +165,7 @@ def test_every_round_is_in_a_ledger_that_verifies(tmp_path):
         assert ledger.runs()[0].config["engine"] == "flower"
 
 
-def test_the_rounds_metrics_name_every_client():
+def test_the_rounds_metrics_are_a_summary_and_name_every_client_if_asked():
     federation, _, _, _ = simulate(RoundRules())
     records, metrics = [], []
 
@@ -175,7 +175,10 @@ def test_the_rounds_metrics_name_every_client():
             metrics.append(found)
             return arrays, found
 
-    flower(federation, Listening(fraction_evaluate=0.0, seed=SEED, record=records.append))
+    flower(federation, Listening(fraction_evaluate=0.0, seed=SEED))
+    assert metrics[-1] == {"clients": USERS, "flagged": 0, "rejected": 0}  # no line per client
+    named = {"record": records.append, "client_metrics": True}
+    flower(federation, Listening(fraction_evaluate=0.0, seed=SEED, **named))
     for client in records[-1].clients:
         assert metrics[-1][f"score/{client.client}"] == client.score
         assert metrics[-1][f"weight/{client.client}"] == client.weight

@@ -24,7 +24,7 @@ from fedmerit.ledger import RunRecorder
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
 from fedmerit.server import RoundRules
-from fedmerit.tracking import MLflowTracker, TensorBoardTracker
+from fedmerit.tracking import MLflowTracker, PrometheusTracker, TensorBoardTracker, WandbTracker
 from fedmerit.types import RoundRecord, Scorer
 
 if TYPE_CHECKING:
@@ -144,6 +144,12 @@ def simulate(
     mlflow: Annotated[
         str | None, typer.Option(help="MLflow server or folder: every round as metrics.")
     ] = None,
+    wandb: Annotated[
+        str | None, typer.Option(help="Project of Weights & Biases; WANDB_MODE=offline works.")
+    ] = None,
+    prometheus: Annotated[
+        int | None, typer.Option(help="Port of this machine for Prometheus to read.", min=0)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate a federation.
@@ -195,13 +201,17 @@ def simulate(
         raise SettingError("--resume needs the folder of the run, --out, got none")
     federation = Federation(config, load(dataset, data_dir))
     with recorder(federation, ledger, sign, resume=resume) as keep, ExitStack() as stack:
+        settings = {"dataset": dataset, "seed": seed, "rounds": rounds}
+        settings["method"] = method or "default"
         trackers: list[Callable[[RoundRecord], None]] = []
         if tensorboard is not None:
             trackers.append(stack.enter_context(TensorBoardTracker(tensorboard)))
         if mlflow is not None:
-            settings = {"dataset": dataset, "seed": seed, "rounds": rounds}
-            settings["method"] = method or "default"
             trackers.append(stack.enter_context(MLflowTracker(mlflow, settings=settings)))
+        if wandb is not None:
+            trackers.append(stack.enter_context(WandbTracker(wandb, settings=settings)))
+        if prometheus is not None:
+            trackers.append(stack.enter_context(PrometheusTracker(prometheus)))
         _run(federation, out, keep, trackers, resume=resume, as_json=as_json)
     if ledger is not None and not as_json:
         console.print(f"next: fedmerit report {ledger}", soft_wrap=True, markup=False)

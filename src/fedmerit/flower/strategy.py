@@ -66,6 +66,9 @@ class FedMerit(Strategy):
     older, remembered : int
         How many global updates and how many clients' last reports the history keeps; each costs the
         memory of one model.
+    client_metrics : bool
+        Put score, weight and so on of every client into the metrics of a round, which Flower prints
+        in full: five lines per client. By default they hold a summary; the rest is in the ledger.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class FedMerit(Strategy):
         record: Callable[[RoundRecord], None] | None = None,
         older: int = OLDER_UPDATES,
         remembered: int = REMEMBERED_CLIENTS,
+        client_metrics: bool = False,
         fraction_train: float = 1.0,
         fraction_evaluate: float = 1.0,
         min_train_nodes: int = 2,
@@ -109,6 +113,7 @@ class FedMerit(Strategy):
         self.ledger = None if ledger is None else Path(ledger)
         self.seed, self.resume = seed, resume
         self._key, self._record = key, record
+        self._client_metrics = client_metrics
         self._kept = {"older": older, "remembered": remembered}
         # The inner strategy's own hooks; `start` puts ours in their place.
         self._hooks: dict[str, Any] = {name: getattr(self.inner, name) for name in _HOOKS}
@@ -285,7 +290,9 @@ class FedMerit(Strategy):
         arrays, metrics = (self._own if self._combines else self._inner)(server_round, read, record)
         found = {} if metrics is None else dict(metrics)
         server.note(scalars(metrics, "train/"))
-        return arrays, MetricRecord({**found, **round_metrics(record)})
+        return arrays, MetricRecord(
+            {**found, **round_metrics(record, clients=self._client_metrics)}
+        )
 
     def _inner(
         self, server_round: int, read: ReadReplies, record: RoundRecord

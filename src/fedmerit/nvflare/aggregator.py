@@ -131,7 +131,9 @@ class MeritAggregator(Aggregator):
                 self.log_warning(
                     fl_ctx, f"{client.client} flagged: {client.reason}", fire_event=False
                 )
-        return DXO(DataKind.WEIGHT_DIFF, change, {META_KEY: round_metrics(record)}).to_shareable()
+        return DXO(
+            DataKind.WEIGHT_DIFF, change, {META_KEY: round_metrics(record, clients=True)}
+        ).to_shareable()
 
     def _begin(self, fl_ctx: FLContext) -> None:
         """Take note of the model that the clients of a new round got."""

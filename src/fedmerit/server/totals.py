@@ -87,14 +87,20 @@ def lines_of(totals: Mapping[str, Total]) -> Iterator[str]:
         yield line
 
 
-def round_metrics(record: RoundRecord) -> dict[str, int | float]:
-    """Return score, weight, p-value, flag and reward of every client, by ``name/<client>``."""
+def round_metrics(record: RoundRecord, *, clients: bool) -> dict[str, int | float]:
+    """Return what a round came to: how many were judged, flagged and rejected, and what was paid.
+
+    With `clients` also score, weight, p-value, flag and reward of every client, by
+    ``name/<client>``.
+    """
     found: dict[str, int | float] = {
         "clients": sum(not math.isnan(client.weight) for client in record.clients),
         "flagged": sum(client.flagged for client in record.clients),
         "rejected": len(record.rejected),
     }
-    for client in record.clients:
+    if any(client.reward is not None for client in record.clients):
+        found["paid"] = sum(client.reward or 0 for client in record.clients)
+    for client in record.clients if clients else ():
         entries = {
             "score": client.score,
             "weight": client.weight,
