@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fedmerit.ledger import Ledger
+from fedmerit.ledger import Ledger, check_statement
+from fedmerit.ledger.statement import read_json
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.report.builders import HOSTILE, make_records
 from tests.report.test_page import write_ledger
@@ -167,6 +168,10 @@ def test_two_hundred_clients_and_a_hostile_name(quiet_page, writer, tmp_path):
         process.write()
         holds(page, "statement-table", 4)
         assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
+        with page.expect_download() as download:
+            page.locator("#statement-file").click()
+        found = check_statement(read_json(Path(download.value.path()).read_bytes()))
+        assert (found.ok, found.client) == (True, HOSTILE)
 
 
 def test_runs_are_listed_and_two_are_compared(quiet_page, tmp_path):

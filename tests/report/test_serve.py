@@ -3,12 +3,14 @@
 import http.client
 import json
 import threading
+import urllib.parse
 from contextlib import contextmanager
 
 import pytest
 
 from fedmerit.errors import DataError, LedgerError, SettingError
-from fedmerit.ledger import Ledger
+from fedmerit.ledger import Ledger, check_statement
+from fedmerit.ledger.statement import read_json
 from fedmerit.report.library import Library
 from fedmerit.report.serve import LiveServer, is_loopback
 from tests.report.builders import HOSTILE, make_records
@@ -101,6 +103,19 @@ def test_pages_and_data(folder):
         assert len(json.loads(body)["runs"]) == 3
         answer, body = ask(server, "/", method="HEAD")
         assert (answer.status, body) == (200, b"")
+
+
+def test_a_client_takes_its_statement_with_it(folder):
+    client = urllib.parse.quote(HOSTILE)
+    with serving(folder) as server:
+        answer, body = ask(server, f"/statement?id=one.ledger~1&client={client}")
+        assert answer.headers["Content-Disposition"] == 'attachment; filename="statement.json"'
+        found = check_statement(read_json(body))
+        assert (found.ok, found.client, len(found.rounds)) == (True, HOSTILE, 3)
+        answer, body = ask(server, f"/statement/page?id=one.ledger~1&client={client}")
+        assert answer.status == 200
+        assert HOSTILE.encode() not in body
+        assert ask(server, "/statement?id=one.ledger~1&client=nobody")[0].status in (404, 409)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fedmerit.errors import DataError, FedMeritError, LedgerBusyError, LedgerError
 from fedmerit.ledger import Ledger, RunInfo, Verification
@@ -85,13 +86,26 @@ class Library:
         DataError
             There is no such run.
         """
+        source = self._source(name)
+        if source.is_dir():
+            return open_source(source)
+        with self._guard:
+            return self._grown(source, name, int(name.rpartition("~")[2]))
+
+    def statement(self, name: str, client: str) -> dict[str, Any]:
+        """Return the statement of `client` from the ledger of the run `name`: all its runs."""
+        source = self._source(name)
+        if source.is_dir():
+            raise DataError(f"a statement must be of a ledger, got {name!r}, which is none")
+        with Ledger.open(source, read_only=True) as ledger:
+            return ledger.statement(client)
+
+    def _source(self, name: str) -> Path:
+        stem, _, number = name.rpartition("~")
         for source in self._sources():
-            if source.is_dir() and name == self._name(source):
-                return open_source(source)
-            stem, _, number = name.rpartition("~")
-            if not source.is_dir() and stem == self._name(source) and number.isdigit():
-                with self._guard:
-                    return self._grown(source, name, int(number))
+            known = self._name(source)
+            if name == known if source.is_dir() else (stem == known and number.isdigit()):
+                return source
         raise DataError(f"run must be one of those served, got {name!r}")
 
     def _sources(self) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """A local web page that follows runs as they are written: `fedmerit serve`.
 
-It only reads. The standard library's server is enough for that: seven addresses, answers to GET,
+It only reads. The standard library's server is enough for that: eight addresses, answers to GET,
 and a handful of people who look (docs/decisions/0026). Who may look: on a loopback address whoever
 is on this machine, through a browser that was not led here by another site (the Host header must
 name this machine); elsewhere whoever has the token.
@@ -16,12 +16,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from socket import AF_INET6
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from fedmerit.errors import DataError, FedMeritError, SettingError
+from fedmerit.ledger import StatementCheck, check_statement
+from fedmerit.ledger.statement import to_json
 from fedmerit.report.data import page_data
 from fedmerit.report.library import Library, check_served
 from fedmerit.report.page import embedded, render
+from fedmerit.report.statement import statement_page
 
 HEARTBEAT_SECONDS = 15.0
 MOST_LISTENERS = 64
@@ -98,6 +102,8 @@ class Site:
             "/run": self._run,
             "/compare": self._compare,
             "/data/runs": lambda _: _json(self._runs()),
+            "/statement": self._statement,
+            "/statement/page": lambda query: _page(statement_page(self._checked(query)[1])),
             "/data/run": lambda query: _json(self._data(query.get("id", ""))),
         }
 
@@ -126,6 +132,17 @@ class Site:
     def _run(self, query: dict[str, str]) -> Answer:
         data = self._data(query.get("id", ""))
         return _page(render("run", str(data["title"]), data, served=True))
+
+    def _checked(self, query: dict[str, str]) -> tuple[dict[str, Any], StatementCheck]:
+        made = self._library.statement(query.get("id", ""), query.get("client", ""))
+        return made, check_statement(made)
+
+    def _statement(self, query: dict[str, str]) -> Answer:
+        made, found = self._checked(query)
+        if not found.ok:
+            return _text(409, str(found.problem))
+        attached = {"Content-Disposition": 'attachment; filename="statement.json"'}
+        return Answer(200, _JSON, to_json(made).encode(), attached)
 
     def _compare(self, query: dict[str, str]) -> Answer:
         names = [query.get(side, "") for side in "ab"]

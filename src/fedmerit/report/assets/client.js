@@ -23,6 +23,7 @@ function showClient({ name, client }) {
     get("client-tiles").replaceChildren();
     for (const id of ["client-chart", "client-pay-chart"]) nothing(id, "No client of this name has taken part so far.");
     get("statement-text").textContent = "";
+    get("statement-links").hidden = true;
     fillTable("statement-table", [], []);
     return;
   }
@@ -39,8 +40,15 @@ function showClient({ name, client }) {
   drawClientPay(client);
   const chain = run.chain;
   get("statement-text").textContent = chain
-    ? `From the ledger, head ${chain.head || "none"}; ${chain.problem ? `it does not verify: ${chain.problem}` : "its content is what was hashed"}. ${chain.public_key ? `Signed with ${chain.public_key}.` : "Not signed."} A statement that proves itself: fedmerit statement.`
+    ? `From the ledger, head ${chain.head || "none"}; ${chain.problem ? `it does not verify: ${chain.problem}` : "its content is what was hashed"}. ${chain.public_key ? `Signed with ${chain.public_key}.` : "Not signed."}`
     : "Not from a ledger: nothing proves that it was not changed.";
+  const proves = Boolean(run.live && chain);
+  get("statement-links").hidden = !proves;
+  if (proves) {
+    const which = `${new URL(run.live, location.href).search}&client=${encodeURIComponent(sound(client.name))}`;
+    get("statement-file").href = `/statement${which}`;
+    get("statement-page").href = `/statement/page${which}`;
+  }
   const columns = [
     { title: "Round", number: true, head: true, value: (step) => run.rounds[client.at[step]] },
     { title: "Score", number: true, value: (step) => client.score[step], show: (step) => digits(client.score[step]) },
