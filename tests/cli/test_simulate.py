@@ -1,12 +1,14 @@
 """`fedmerit data` and `fedmerit simulate`, as a user types them."""
 
+import inspect
 import json
 
 import pytest
 from typer.testing import CliRunner
 
-from fedmerit import SCORERS
+from fedmerit import SCORERS, RoundRules
 from fedmerit.cli.app import app
+from fedmerit.cli.simulate import simulate
 from fedmerit.errors import CheckpointError, DataError, SettingError, UnknownNameError
 
 SMALL = [
@@ -73,6 +75,21 @@ def test_the_paper_as_published_can_be_asked_for():
     assert json.loads(call(*SMALL, *published))["rounds"] == 3
     fedavg = json.loads(call(*SMALL, "--method", "none", "--weighting", "size", "--json"))
     assert all(share["score"] is None for share in fedavg["clients"])
+
+
+def test_every_data_set_that_is_listed_can_be_simulated():
+    for row in json.loads(call("data", "list", "--json")):
+        if not row["ready"]:
+            told = call("simulate", "--dataset", row["name"], error=DataError)
+            assert f"run 'fedmerit data fetch {row['name']}'" in told
+    told = call("simulate", "--dataset", "click", error=UnknownNameError)
+    assert "did you mean 'clicks'" in told
+
+
+def test_rounds_are_settled_by_the_rules_that_a_server_has_by_default():
+    rules, options = RoundRules(), inspect.signature(simulate).parameters
+    for name in ("weighting", "sizes", "alpha", "rule", "norm_bound"):
+        assert (options[name].default or None) == (getattr(rules, name) or None)
 
 
 @pytest.mark.parametrize("method", sorted(SCORERS))

@@ -1,5 +1,5 @@
 """Aggregators: from the updates and weights of a round to the global update."""
 
-from fedmerit.aggregators.rules import AGGREGATORS, NORM_BOUND, aggregate
+from fedmerit.aggregators.rules import AGGREGATORS, aggregate
 
-__all__ = ["AGGREGATORS", "NORM_BOUND", "aggregate"]
+__all__ = ["AGGREGATORS", "aggregate"]

@@ -22,9 +22,6 @@ from fedmerit.kernels.combine import (
 from fedmerit.types import FloatArray, freeze
 from fedmerit.validation import check_count, check_matrix, check_number, check_weights
 
-# No honest update of federations with equal amounts of data was longer than so many median norms,
-# and three of ten clients at this length could not shake a mean (docs/decisions/0009).
-NORM_BOUND = 1.5
 # Weights of the median become whole numbers out of 2^30: sums are exact, in any order.
 _WEIGHT_UNITS = 2**30
 _GEOMETRIC_STEPS = 100
@@ -216,7 +213,8 @@ def aggregate(
     norm_bound : float, optional
         Updates longer than this many median norms (of those with weight) are shrunk to that length
         first. Scores that look at order only do not see scale, and one client must not take over a
-        mean by it.
+        mean by it. With equal amounts of data no honest update was longer than 1.5
+        (docs/decisions/0009).
 
     Returns
     -------

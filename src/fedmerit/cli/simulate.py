@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedmerit.aggregators import AGGREGATORS, NORM_BOUND
-from fedmerit.aggregators.weighting import ALPHA
+from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
 from fedmerit.cli.names import DATASETS
@@ -24,6 +23,7 @@ from fedmerit.ledger import RunRecorder
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
 from fedmerit.server import RoundRules
+from fedmerit.server.rules import SIZES, WEIGHTINGS
 from fedmerit.tracking import MLflowTracker, PrometheusTracker, TensorBoardTracker, WandbTracker
 from fedmerit.types import RoundRecord, Scorer
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fedmerit.simulation.training import LocalTraining
 
 NO_SCORER, DIN = "none", "din"
+BY_DEFAULT = RoundRules()
 UPLOADS = ("cpsgd", "float")
 _LAST = 10  # single rounds swing: report the mean of the last ones beside the last
 _MAX_CLIENT_ROWS, _TOP = 30, 10
@@ -107,20 +108,28 @@ def simulate(
     weighting: Annotated[
         str,
         typer.Option(
-            help="gated, score (Fed-PCA), size (FedAvg) or uniform.",
-            autocompletion=completed_from(("gated", "score", "size", "uniform")),
+            help="engine (FedAvg of whoever is not excluded), gated, score (Fed-PCA), size "
+            "(FedAvg) or uniform.",
+            autocompletion=completed_from(WEIGHTINGS),
         ),
-    ] = "gated",
-    alpha: Alpha = ALPHA,
+    ] = BY_DEFAULT.weighting,
+    sizes: Annotated[
+        str,
+        typer.Option(
+            help="Whether claimed data sizes count: claimed, audited or ignore.",
+            autocompletion=completed_from(SIZES),
+        ),
+    ] = BY_DEFAULT.sizes,
+    alpha: Alpha = BY_DEFAULT.alpha,
     rule: Annotated[
         str,
         typer.Option(
             help=f"Aggregation: {listed(AGGREGATORS)}.", autocompletion=completed_from(AGGREGATORS)
         ),
-    ] = "mean",
+    ] = BY_DEFAULT.rule,
     norm_bound: Annotated[
         float, typer.Option(help="Longest update, in median norms; 0 for no bound.")
-    ] = NORM_BOUND,
+    ] = BY_DEFAULT.norm_bound or 0.0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for rounds.csv, clients.csv and the checkpoint.")
     ] = None,
@@ -154,9 +163,8 @@ def simulate(
 ) -> None:
     """Simulate a federation.
 
-    The defaults are the paper's for MNIST, or, for click logs, for its recommender, except for the
-    score and the guards. As published:
-    --method pca --quantiser cpsgd --weighting score --norm-bound 0
+    The defaults are the paper's for MNIST, or, for click logs, for its recommender, except for
+    score and weights. As published: --method pca --quantiser cpsgd --weighting score
 
     Example: fedmerit simulate --dataset digits --users 8 --per-round 4 --rounds 3 --epochs 1
     """
@@ -194,6 +202,7 @@ def simulate(
             rule=rule,
             norm_bound=norm_bound or None,
             reward=None if reward is None else parse_reward(reward),
+            sizes=sizes,
         ),
         touched=name == DIN,
     )
@@ -234,7 +243,7 @@ def _kind_of(dataset: str) -> _Kind:
 
     if isinstance(find_source(dataset), ClickSource):
         return _Kind(DIN, BASE.training, EVIDENCE)
-    return _Kind("mlp", LocalTraining(5, 10, "sgd", 0.01, 0.5, 1.0), make_scorer("merit"))
+    return _Kind("mlp", LocalTraining(), make_scorer("merit"))
 
 
 def _model(name: str, hidden: int, dropout: float) -> "ModelChoice | DinChoice":
