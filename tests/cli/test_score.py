@@ -7,7 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
-from fedmerit.errors import DataError, UnknownNameError
+from fedmerit.errors import DataError, SettingError, UnknownNameError
+from fedmerit.flags import Kind
+from fedmerit.ledger import Ledger, SigningKey
 from tests.rounds import public_round
 
 HOSTILE = "[red]=1+1\x1b[2J"
@@ -79,3 +81,49 @@ def test_what_cannot_be_scored_says_why(files, tmp_path):
     np.savez(tmp_path / "nan.npz", good=np.zeros(50), bad=np.full(50, np.nan))
     with pytest.raises(DataError, match="must be finite, got nan in 'bad'"):
         call(tmp_path / "nan.npz")
+
+
+def test_a_round_is_paid_and_recorded_as_it_is_shown(files, tmp_path):
+    ledger, key = tmp_path / "run.ledger", tmp_path / "key.pem"
+    SigningKey.generate().save(key)
+    arguments = (files[0], "--public", files[1], "--seed", 1, "--resamples", 0)
+    paid = (*arguments, "--reward", "positive:budget=1000", "--ledger", ledger, "--sign", key)
+    shown = json.loads(call(*paid, "--json"))["clients"]
+    assert sum(client["reward"] for client in shown) == 1000
+    assert (shown[-1]["reward"], shown[-1]["kind"]) == (0, "explained")
+    assert json.loads(call(*arguments, "--json"))["clients"][0]["reward"] is None
+    assert "pay" in call(*paid)
+    with Ledger.open(ledger, read_only=True) as opened:
+        assert opened.verify(public_key=SigningKey.load(key).public_key).ok
+        assert [run.config["method"] for run in opened.runs()] == ["merit", "merit"]
+        first, second = opened.rounds()
+    assert first == second
+    assert [c.reward for c in first.clients] == [client["reward"] for client in shown]
+    assert [c.score for c in first.clients] == [client["score"] for client in shown]
+    assert first.clients[-1].flag.kind is Kind.EXPLAINED
+
+
+def test_every_client_that_is_paid_nothing_is_told_why(files):
+    arguments = (files[0], "--seed", 1, "--resamples", 0, "--reward", "positive:budget=3", "--json")
+    clients = json.loads(call(*arguments))["clients"]
+    assert {c["kind"] for c in clients if c["reward"] == 0 and not c["flagged"]} == {"unpaid"}
+    assert all(c["kind"] for c in clients if c["reward"] == 0 or c["weight"] == 0)
+
+
+def test_whole_models_are_noticed(tmp_path):
+    made = public_round()
+    model = 50 * made.model
+    np.savez(tmp_path / "models.npz", **{f"c{i}": model + u for i, u in enumerate(made.honest)})
+    np.save(tmp_path / "model.npy", model)
+    arguments = (tmp_path / "models.npz", "--resamples", 0, "--seed", 1)
+    assert "--global-model" in call(*arguments)
+    told = call(*arguments, "--global-model", tmp_path / "model.npy")
+    assert "--global-model" not in told
+    assert "near-copy" not in told
+
+
+def test_what_cannot_be_paid_or_signed_is_said_before_anything_is_read(tmp_path):
+    with pytest.raises(SettingError, match="--sign needs a ledger"):
+        call(tmp_path / "none.npz", "--sign", tmp_path / "key.pem")
+    with pytest.raises(SettingError, match="settings it must have: budget"):
+        call(tmp_path / "none.npz", "--reward", "positive")

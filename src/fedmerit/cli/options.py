@@ -1,10 +1,12 @@
 """Options that several commands share: one name and one meaning each."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedmerit.incentive.rewards import RULES
 from fedmerit.quantisers import QUANTISERS
 from fedmerit.scorers import SCORERS
 
@@ -39,4 +41,14 @@ Quantiser = Annotated[
         help=f"Of the scorer, if it takes one: {listed(QUANTISERS)} (the paper's is cpsgd).",
         autocompletion=completed_from(QUANTISERS),
     ),
+]
+Reward = Annotated[
+    str | None,
+    typer.Option(
+        help="Pay a round: 'positive:budget=10000,minimum=100'. "
+        f"Rules: {listed(RULES)}; amounts in the smallest unit of money."
+    ),
+]
+Sign = Annotated[
+    Path | None, typer.Option(help="Sign the ledger with this key of 'fedmerit ledger keygen'.")
 ]

@@ -5,25 +5,36 @@ import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
+from uuid import uuid4
 
 import numpy as np
 import typer
 
 from fedmerit.aggregators.weighting import ALPHA, gated_weights
-from fedmerit.cli.options import Alpha, Json, Method, Quantiser
+from fedmerit.agreement_map import pack_agreement
+from fedmerit.cli.options import Alpha, Json, Method, Quantiser, Reward, Sign
 from fedmerit.cli.output import console, print_json, print_table
-from fedmerit.errors import DataError
+from fedmerit.comparison.products import cosines, gram
+from fedmerit.errors import DataError, SettingError
+from fedmerit.evidence.limits import LIMITS
 from fedmerit.files import whole_file
+from fedmerit.flags import Flag, Kind
+from fedmerit.incentive.paying import pay_round
+from fedmerit.incentive.rewards import RewardRule, parse_reward
 from fedmerit.intervals import DEFAULT_RESAMPLES, LEVEL, score_half_widths
+from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 from fedmerit.ledger.export import harmless, plain
 from fedmerit.reading import DEFAULT_LIMIT, RoundFile, read_round
 from fedmerit.reading.budget import GIGABYTE
 from fedmerit.rng import stream
 from fedmerit.scorers import make_scorer
-from fedmerit.types import Contributions, FloatArray, RoundInputs
+from fedmerit.types import ClientRecord, Contributions, FloatArray, RoundInputs, RoundRecord
 from fedmerit.validation import check_round
+from fedmerit.version import __version__
 
 _SEED_BITS = 63
+# Whether rows are models is seen by so many of their numbers.
+_LOOKED_AT = 50_000
 EXIT_FLAGGED = 1
 
 
@@ -39,6 +50,8 @@ class Row:
     p_value: float
     flagged: bool
     reason: str
+    kind: str
+    reward: int | None
 
 
 def score(
@@ -79,15 +92,27 @@ def score(
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Also write the table to this file.")
     ] = None,
+    reward: Reward = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="Record the round in this ledger, new or continued, as a run of its own."
+        ),
+    ] = None,
+    sign: Sign = None,
     strict: Annotated[bool, typer.Option(help="Exit code 1 if anybody is flagged.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Score a round that you already have, and say who is flagged and why.
+    """Score a round that you already have, say who is flagged and why, and pay it.
 
     Intervals (95 %) say how far a score moves on random halves of the parameters.
 
     Example: fedmerit score updates.npz --public last_update.npz --seed 1
     """
+    if sign is not None and ledger is None:
+        raise SettingError("--sign needs a ledger to sign, --ledger, got none")
+    key = None if sign is None else SigningKey.load(sign)
+    paid_by = None if reward is None else parse_reward(reward)
     found = read_round(
         path, public=public, global_model=global_model, limit=round(limit * GIGABYTE)
     )
@@ -106,15 +131,30 @@ def score(
             if resamples
             else np.full(inputs.clients, np.nan)
         )
-    rows = _rows(found.clients, result, widths, alpha)
+    clients = _clients(found.clients, result, alpha, paid_by)
+    rows = _rows(clients, widths)
+    if ledger is not None:
+        record = RoundRecord(1, clients, agreement=_agreement(result))
+        settings = {"file": path.name, "method": method, "reward": reward, "seed": used}
+        with Ledger.open(ledger, key=key) as opened:
+            RunRecorder(opened, settings, __version__, fingerprint=uuid4().hex, resume=False)(
+                record
+            )
     if csv_file is not None:
         _write_csv(csv_file, rows)
     if as_json:
         _print_json(found, method, alpha, used, rows)
     else:
         _print(found, method, used, rows)
-        if csv_file is not None:
-            console.print(f"table: {csv_file}", soft_wrap=True, markup=False, highlight=False)
+        if global_model is None and _nearly_equal(found.updates):
+            console.print(
+                "The rows are nearly the same, as local models are: if these are models, give the "
+                "model that the clients started from with --global-model.",
+                highlight=False,
+            )
+        for what, where in (("table", csv_file), ("ledger", ledger)):
+            if where is not None:
+                console.print(f"{what}: {where}", soft_wrap=True, markup=False, highlight=False)
     if strict and result.flagged.any():
         raise typer.Exit(EXIT_FLAGGED)
 
@@ -126,36 +166,72 @@ def _check_finite(clients: tuple[str, ...], updates: FloatArray) -> None:
             raise DataError(f"the update of every client must be finite, got {odd} in {client!r}")
 
 
-def _rows(
-    clients: tuple[str, ...], result: Contributions, widths: FloatArray, alpha: float
-) -> list[Row]:
+def _nearly_equal(updates: FloatArray) -> bool:
+    """Return whether most rows point the same way, as those of models do, and not of updates."""
+    looked_at = updates[:, :: max(updates.shape[1] // _LOOKED_AT, 1)]
+    cosine = cosines(gram(np.ascontiguousarray(looked_at)))
+    return bool(np.median(cosine[np.triu_indices(len(cosine), 1)]) > LIMITS.copy_cosine)
+
+
+def _clients(
+    names: tuple[str, ...], result: Contributions, alpha: float, rule: RewardRule | None
+) -> tuple[ClientRecord, ...]:
+    """Return what is known about each client, paid if there is a rule."""
     weights = gated_weights(result, alpha)
-    flags = [None if flag is None else flag.with_names(clients) for flag in result.flags]
+    paid = {} if rule is None else pay_round(rule, result, names).by_client()
+    clients = []
+    for row, name in enumerate(names):
+        flag, reward = result.flags[row], paid.get(name)
+        if flag is None and reward == 0:
+            flag = Flag(Kind.UNPAID)
+        clients.append(
+            ClientRecord(
+                client=name,
+                score=float(result.scores[row]),
+                weight=float(weights[row]),
+                p_value=None if result.p_values is None else float(result.p_values[row]),
+                epsilon=None if result.epsilon is None else float(result.epsilon[row]),
+                flag=None if flag is None else flag.with_names(names),
+                reward=reward,
+            )
+        )
+    return tuple(clients)
+
+
+def _agreement(result: Contributions) -> bytes:
+    return b"" if result.pairwise is None else pack_agreement(result.pairwise)
+
+
+def _rows(clients: tuple[ClientRecord, ...], widths: FloatArray) -> list[Row]:
     return [
         Row(
-            client=client,
-            score=float(result.scores[i]),
-            low=float(result.scores[i] - widths[i]),
-            high=float(result.scores[i] + widths[i]),
-            weight=float(weights[i]),
-            p_value=np.nan if result.p_values is None else float(result.p_values[i]),
-            flagged=bool(result.flagged[i]),
-            reason=flag.words if (flag := flags[i]) else "",
+            client=client.client,
+            score=client.score,
+            low=client.score - float(width),
+            high=client.score + float(width),
+            weight=client.weight,
+            p_value=np.nan if client.p_value is None else client.p_value,
+            flagged=client.flagged,
+            reason=client.reason,
+            kind="" if client.flag is None else client.flag.kind.value,
+            reward=client.reward,
         )
-        for i, client in enumerate(clients)
+        for client, width in zip(clients, widths, strict=True)
     ]
 
 
 def _print(found: RoundFile, method: str, seed: int, rows: list[Row]) -> None:
+    paid = ["pay"] if any(row.reward is not None for row in rows) else []
     print_table(
         f"{len(rows)} clients, {found.updates.shape[1]} parameters, scored by {method}",
-        ("client", "score", f"{LEVEL:.0%} interval", "weight", "flagged as"),
+        ("client", "score", f"{LEVEL:.0%} interval", "weight", *paid, "flagged as"),
         [
             (
                 row.client,
                 row.score,
                 "" if np.isnan(row.low) else f"{row.low:.4f} to {row.high:.4f}",
                 row.weight,
+                *([row.reward] if paid else []),
                 row.reason,
             )
             for row in rows

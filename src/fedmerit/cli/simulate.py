@@ -14,11 +14,20 @@ from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.cli.data import DataDir, check_extra
 from fedmerit.cli.names import DATASETS
-from fedmerit.cli.options import Alpha, Json, Quantiser, Seed, completed_from, listed
+from fedmerit.cli.options import (
+    Alpha,
+    Json,
+    Quantiser,
+    Reward,
+    Seed,
+    Sign,
+    completed_from,
+    listed,
+)
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.cli.recording import recorder
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.incentive.rewards import RULES, parse_reward
+from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import RunRecorder
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
@@ -137,16 +146,8 @@ def simulate(
     ledger: Annotated[
         Path | None, typer.Option(help="Record every round in this ledger; new or continued.")
     ] = None,
-    reward: Annotated[
-        str | None,
-        typer.Option(
-            help="Pay every round: 'positive:budget=10000,minimum=100'. "
-            f"Rules: {listed(RULES)}; amounts in the smallest unit of money."
-        ),
-    ] = None,
-    sign: Annotated[
-        Path | None, typer.Option(help="Sign the ledger with this key of 'fedmerit ledger keygen'.")
-    ] = None,
+    reward: Reward = None,
+    sign: Sign = None,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard: every round as numbers.")
     ] = None,
