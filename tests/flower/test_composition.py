@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import logging
 
 import numpy as np
 import pytest
@@ -369,3 +370,29 @@ def test_fedavg_by_arguments_and_inside_are_the_same():
     assert_same(ours.arrays, theirs.arrays)
     assert list(ours.arrays) == list(MODEL)
     assert isinstance(ours.arrays, ArrayRecord)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "'num-examples'"),
+        ({"weighted_by_key": "batches"}, "'batches'"),
+        ({"weighting": "gated"}, "'fedmerit, gated'"),
+        ({"sizes": "ignore"}, "'nothing, all equally'"),
+        ({"sizes": "audited"}, "'num-examples where lengths grow with it, else equally'"),
+        (
+            {"strategy": DifferentialPrivacyServerSideFixedClipping(FedAvg(), 0.1, 1.0, 4)}
+            | {"sizes": "ignore"},
+            "'nothing, all equally'",
+        ),
+    ],
+    ids=["default", "another key", "gated", "ignore", "audited", "wrapped"],
+)
+def test_the_log_says_what_replies_are_weighted_by(settings, told, caplog):
+    strategy = FedMerit(**settings)
+    with caplog.at_level(logging.INFO, "flwr"):
+        strategy.summary()
+    (line,) = [line for line in caplog.messages if "Weighted by" in line]
+    assert line.endswith(f"Weighted by: {told}")
+    weigher = getattr(strategy.inner, "strategy", strategy.inner)
+    assert weigher.weighted_by_key == settings.get("weighted_by_key", "num-examples")

@@ -11,6 +11,8 @@ from fedmerit.flags import Kind
 from fedmerit.flower import FedMerit, FedPCA, MedPCA
 from fedmerit.flower.arrays import decode
 from fedmerit.flower.local import LocalGrid
+from fedmerit.ledger import Ledger
+from fedmerit.report import open_source, write_report
 
 pytestmark = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 
@@ -270,7 +272,7 @@ def test_replies_that_no_strategy_needs_are_released_as_they_are_read():
     assert all(not reply.content for reply in kept)
 
 
-def test_a_clients_name_is_a_label_only():
+def test_a_clients_name_is_a_label_only(tmp_path):
     def named(number, name):
         def reply(message):
             answer = working(number)(message)
@@ -280,7 +282,8 @@ def test_a_clients_name_is_a_label_only():
         return reply
 
     records = []
-    strategy = FedMerit(fraction_evaluate=0.0, record=records.append)
+    ledger = tmp_path / "run.ledger"
+    strategy = FedMerit(fraction_evaluate=0.0, record=records.append, ledger=ledger)
     arrays = ArrayRecord({n: Array(v) for n, v in MODEL.items()})
     nodes = {number: named(number, "hospital\x1b[2J\n" * 30) for number in (10, 11, 12)}
     strategy.start(LocalGrid(nodes), arrays, num_rounds=1)
@@ -289,3 +292,8 @@ def test_a_clients_name_is_a_label_only():
     assert strategy.labels["10"].startswith("hospital")
     assert len(strategy.labels["10"]) <= 60
     assert strategy.labels["10"].isprintable()
+    with Ledger.open(ledger, read_only=True) as opened:
+        (recorded,) = opened.rounds()
+    assert {client.label for client in recorded.clients} == {strategy.labels["10"]}
+    write_report(open_source(ledger), tmp_path / "page.html")
+    assert "hospital" in (tmp_path / "page.html").read_text()

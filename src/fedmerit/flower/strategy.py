@@ -146,11 +146,27 @@ class FedMerit(Strategy):
         for name, value in self._about().items():
             log(INFO, "\t│\t├── %s: %s", name, value)
         log(INFO, "\t│\t└── ledger: %s", self.ledger)
+        with self._weights_told():
+            self._hooks["summary"]()
+
+    @contextmanager
+    def _weights_told(self) -> Iterator[None]:
+        """Let the strategy inside log what replies are really weighted by."""
+        key = _size_key(self.inner)
+        if key is None or (not self._combines and self.rules.sizes == "claimed"):
+            yield
+            return
+        told = f"{key} where lengths grow with it, else equally"
         if self._combines:
-            log(
-                INFO, "\t│\t    (fedmerit combines the replies: weighting %s)", self.rules.weighting
-            )
-        self._hooks["summary"]()
+            told = f"fedmerit, {self.rules.weighting}"
+        elif self.rules.sizes == "ignore":
+            told = "nothing, all equally"
+        weigher = _weigher(self.inner)
+        weigher.weighted_by_key = told
+        try:
+            yield
+        finally:
+            weigher.weighted_by_key = key
 
     @property
     def _combines(self) -> bool:
@@ -442,11 +458,16 @@ def _checked(strategy: Strategy, fedavg: dict[str, Any]) -> Strategy:
     return strategy
 
 
-def _size_key(strategy: Any) -> str | None:
-    """Return what a strategy weighs replies by, also where it wraps another; None if by nothing."""
+def _weigher(strategy: Any) -> Any:
+    """Return the strategy that weighs replies: this one, or one that it wraps."""
     while not hasattr(strategy, "weighted_by_key") and hasattr(strategy, "strategy"):
         strategy = strategy.strategy
-    return getattr(strategy, "weighted_by_key", None)
+    return strategy
+
+
+def _size_key(strategy: Any) -> str | None:
+    """Return what a strategy weighs replies by, also where it wraps another; None if by nothing."""
+    return getattr(_weigher(strategy), "weighted_by_key", None)
 
 
 def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
