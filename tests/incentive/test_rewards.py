@@ -26,7 +26,7 @@ RULE_SET = [
     Exponential(scale=10.0, rate=3.0, cap=10_000),
     SoftmaxShare(budget=100_003),
     SoftmaxShare(budget=100_003, alpha=250.0, positive_only=False, excluded_pay=7),
-    SoftmaxShare(budget=101, floor=3, cap=40, minimum=5),
+    SoftmaxShare(budget=101, floor=5, cap=40, minimum=5),
     PositiveShare(budget=100_003),
     PositiveShare(budget=101, floor=2, cap=30, excluded_pay=1),
     FeePlusBonus(fee=13, budget=997, cap=400),
@@ -76,11 +76,86 @@ def test_order_of_clients_does_not_matter(rule: RewardRule, scores, random) -> N
 
 @rules
 @given(SCORES)
-def test_excluded_clients_get_what_the_rule_says(rule: RewardRule, scores: list[float]) -> None:
+def test_excluded_clients_get_what_the_rule_says_and_no_more_than_any_other(
+    rule: RewardRule, scores: list[float]
+) -> None:
     excluded = [True, *[False] * len(scores)]
     payments = rule.pay([math.nan, *scores], names(len(scores) + 1), excluded)
-    expected = rule.excluded_pay if rule.excluded_pay >= rule.minimum else 0
-    assert payments.amounts[0] == expected
+    least = min(payments.amounts[1:])
+    assert payments.amounts[0] <= least
+    if least >= rule.excluded_pay >= rule.minimum:
+        assert payments.amounts[0] == rule.excluded_pay
+
+
+@rules
+@given(SCORES, st.data())
+def test_who_is_flagged_never_gets_more_than_who_is_not_with_the_same_score(
+    rule: RewardRule, scores: list[float], data
+) -> None:
+    """Flagged and excluded, or flagged and paid; names, and with them ties, in any order."""
+    count = len(scores) + 2
+    score = data.draw(st.sampled_from(scores))
+    out, ids = data.draw(st.booleans()), data.draw(st.permutations(names(count)))
+    flags = [True, *[False] * (count - 1)]
+    paid = rule.pay([score, score, *scores], ids, flags if out else None, last=flags).amounts
+    assert all(
+        paid[0] <= amount
+        for amount, other in zip(paid[1:], [score, *scores], strict=True)
+        if other == score
+    )
+
+
+IMPOSSIBLE = [
+    (lambda: PositiveShare(budget=5, floor=3, cap=2), "cap must be at least the floor, 3, got 2"),
+    (lambda: PositiveShare(budget=50, excluded_pay=3, cap=2), "at least the excluded_pay, 3, got"),
+    (lambda: PositiveShare(budget=50, floor=3, minimum=5), "minimum must be at most the floor, 3"),
+    (lambda: PositiveShare(budget=50, excluded_pay=3, minimum=5), "at most the excluded_pay, 3"),
+    (lambda: PositiveShare(budget=50, cap=3, minimum=5), "at most the cap, 3, or nobody is ever"),
+    (lambda: PositiveShare(budget=5, floor=6), "budget must be at least the floor, 6, got 5"),
+    (lambda: PositiveShare(budget=5, excluded_pay=6), "at least the excluded_pay, 6, got 5"),
+    (lambda: SoftmaxShare(budget=5, minimum=6), "budget must be at least the minimum, 6, got 5"),
+    (lambda: Affine(base=1, slope=1, cap=3, minimum=5), "minimum must be at most the cap, 3"),
+    (lambda: Identity(slope=1, floor=3, minimum=5), "minimum must be at most the floor, 3"),
+    (lambda: FeePlusBonus(fee=9, budget=5, cap=8), "cap must be at least the fee, 9, got 8"),
+    (lambda: FeePlusBonus(fee=3, budget=5, minimum=4), "minimum must be at most the fee, 3"),
+    (lambda: FeePlusBonus(fee=3, budget=5, floor=9), "budget must be at least the floor, 6"),
+    (lambda: FeePlusBonus(fee="3", budget=5), "fee must be an integer"),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), IMPOSSIBLE)
+def test_promises_that_cannot_be_kept_together_are_refused_when_the_rule_is_made(
+    build, message: str
+) -> None:
+    with pytest.raises(SettingError, match=message):
+        build()
+
+
+POTS = [rule for rule in RULE_SET if isinstance(rule, Pot)] + [
+    PositiveShare(budget=100, floor=30),
+    PositiveShare(budget=100, floor=30, minimum=20, excluded_pay=20),
+    PositiveShare(budget=0),
+    FeePlusBonus(fee=5, floor=30, budget=100, minimum=5),
+    SoftmaxShare(budget=7, floor=7, cap=7),
+]
+
+
+@pytest.mark.parametrize("rule", POTS, ids=repr)
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_any_number_of_clients_can_be_paid_as_far_as_the_budget_goes(rule, eligible, excluded):
+    count = eligible + excluded
+    out = np.arange(count) >= eligible
+    met = rule.within(eligible, excluded)
+    assert (met.floor, met.excluded_pay) <= (rule.floor, rule.excluded_pay)
+    paid = met.pay([1.0] * count, names(count), out)
+    assert paid.unspent >= 0
+    try:
+        expected = rule.pay([1.0] * count, names(count), out)
+    except SettingError:
+        assert met != rule
+    else:
+        assert met == rule
+        assert paid == expected
 
 
 @pytest.mark.parametrize("rule", [PositiveShare(budget=100), SoftmaxShare(budget=100)])
@@ -144,11 +219,9 @@ def test_rules_are_found_by_name() -> None:
     ("build", "message"),
     [
         (lambda: PositiveShare(budget=-5), "budget must not be negative, got -5"),
-        (lambda: PositiveShare(budget=5, floor=3, cap=2), "cap must be at least the floor, 3"),
         (lambda: SoftmaxShare(budget=5, alpha=0), "alpha must be greater than 0, got 0"),
         (lambda: Affine(base=1, slope=-1), "slope must be greater than 0, got -1"),
         (lambda: Exponential(scale=0, rate=1), "scale must be greater than 0"),
-        (lambda: FeePlusBonus(fee=9, budget=5, cap=8), "cap must be at least the fee, 9, got 8"),
         (lambda: PositiveShare(budget=5, floor=3).pay([1.0, 1.0], ["a", "b"]), "together 6, got 5"),
         (lambda: PositiveShare(budget=5).pay([math.nan], ["a"]), "got nan at client 0"),
         (lambda: PositiveShare(budget=5).pay([[1.0]], ["a"]), "scores must be a vector"),

@@ -4,13 +4,16 @@ Two families. A *tariff* pays every client by its own score, R = f(Q) with f inc
 the others do: the total is open. A *pot* divides a fixed budget: the total is certain, but a client
 also gains when its rivals lose, so pair it with :mod:`fedmerit.incentive.cross_group`.
 
-Every rule says in its settings what an excluded client (flagged, or its reply rejected) is paid.
+Every rule says in its settings what an excluded client (flagged, or its reply rejected) is paid: at
+most what the least paid of the others gets. Settings that contradict each other are refused when
+the rule is made; what depends on how many clients there are is met as far as the budget goes, see
+`RewardRule.within`.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,7 +67,7 @@ class RewardRule(ABC):
     Attributes
     ----------
     excluded_pay : int
-        What a client that is flagged or rejected gets.
+        What a client that is flagged or rejected gets, but never more than any other client.
     floor : int
         What every other client gets at least.
     cap : int or None
@@ -84,11 +87,37 @@ class RewardRule(ABC):
         check_amount("excluded_pay", self.excluded_pay)
         check_amount("floor", self.floor)
         check_amount("minimum", self.minimum)
-        if self.cap is not None and check_amount("cap", self.cap) < self.floor:
-            raise SettingError(f"cap must be at least the floor, {self.floor}, got {self.cap}")
+        if self.cap is not None:
+            check_amount("cap", self.cap)
+        self._check_promises({"floor": self.floor, "excluded_pay": self.excluded_pay})
+
+    def _check_promises(self, promises: Mapping[str, int]) -> None:
+        """Refuse amounts that the rule promises and its other settings make impossible."""
+        for name, amount in promises.items():
+            if self.cap is not None and amount > self.cap:
+                raise SettingError(f"cap must be at least the {name}, {amount}, got {self.cap}")
+            if 0 < amount < self.minimum:
+                raise SettingError(
+                    f"minimum must be at most the {name}, {amount}, which would never be sent, "
+                    f"got {self.minimum}"
+                )
+        if self.cap is not None and self.cap < self.minimum:
+            raise SettingError(
+                f"minimum must be at most the cap, {self.cap}, or nobody is ever paid, "
+                f"got {self.minimum}"
+            )
+
+    def within(self, eligible: int, excluded: int) -> "RewardRule":  # noqa: ARG002
+        """Return the rule as far as it can be met with so many clients; here always as it is."""
+        return self
 
     def pay(
-        self, scores: ArrayLike, clients: Sequence[str], excluded: ArrayLike | None = None
+        self,
+        scores: ArrayLike,
+        clients: Sequence[str],
+        excluded: ArrayLike | None = None,
+        *,
+        last: ArrayLike | None = None,
     ) -> Payments:
         """Pay the clients of a round.
 
@@ -100,16 +129,24 @@ class RewardRule(ABC):
             Different ids. Payments do not depend on their order.
         excluded : (k,) bool, optional
             True for clients that are flagged or whose reply was rejected. Default: nobody.
+        last : (k,) bool, optional
+            Who gets a left-over unit only behind the others: flagged clients that are paid.
+
+        Raises
+        ------
+        SettingError
+            The budget does not cover what is promised to so many clients; see `within`.
         """
         values, out = _check_round(scores, excluded)
         ids = check_clients(clients, values.size)
+        behind = np.zeros(out.size, dtype=np.bool_) if last is None else np.asarray(last)
         eligible = np.flatnonzero(~out)
         earned, budget = self._earn(
             [float(values[index]) for index in eligible],
-            [ids[index] for index in eligible],
+            [f"{int(behind[index])}{ids[index]}" for index in eligible],  # ties go by this order
             out.size - eligible.size,
         )
-        amounts = [self.excluded_pay] * out.size
+        amounts = [min([self.excluded_pay, *earned])] * out.size
         for index, amount in zip(eligible, earned, strict=True):
             amounts[index] = amount
         paid = tuple(amount if amount >= self.minimum else 0 for amount in amounts)
@@ -216,6 +253,27 @@ class Pot(RewardRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_amount("budget", self.budget)
+        promises = {"floor": self.floor, "excluded_pay": self.excluded_pay, "minimum": self.minimum}
+        self._check_budget(promises)
+
+    def _check_budget(self, promises: Mapping[str, int]) -> None:
+        """Refuse what the budget could not even pay to one client."""
+        for name, amount in promises.items():
+            if amount > self.budget:
+                raise SettingError(
+                    f"budget must be at least the {name}, {amount}, got {self.budget}"
+                )
+
+    def within(self, eligible: int, excluded: int) -> "Pot":
+        """Return the rule as far as the budget goes with so many clients.
+
+        Whoever is excluded is the first to get nothing; then the floor is lowered for all alike,
+        to nothing where it would be less than is worth sending.
+        """
+        if excluded * self.excluded_pay + eligible * self.floor <= self.budget:
+            return self
+        floor = min(self.floor, self.budget // max(eligible, 1))
+        return replace(self, excluded_pay=0, floor=floor if floor >= self.minimum else 0)
 
     @abstractmethod
     def shares(self, scores: list[float]) -> Sequence[Share]:
@@ -286,10 +344,20 @@ class FeePlusBonus(PositiveShare):
     fee: int
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_amount("fee", self.fee)
-        if self.cap is not None and self.cap < self.fee:
-            raise SettingError(f"cap must be at least the fee, {self.fee}, got {self.cap}")
+        super().__post_init__()
+        self._check_promises({"fee": self.fee})
+
+    def _check_budget(self, promises: Mapping[str, int]) -> None:
+        """Fees and excluded pay come on top of the budget, which lifts them to the floor."""
+        super()._check_budget({"floor": promises["floor"] - self.fee})
+
+    def within(self, eligible: int, excluded: int) -> "FeePlusBonus":  # noqa: ARG002
+        """Return the rule as far as the pot can lift fees to the floor."""
+        if eligible * (self.floor - self.fee) <= self.budget:
+            return self
+        floor = self.fee + self.budget // eligible
+        return replace(self, floor=floor if floor >= self.minimum else 0)
 
     def _earn(
         self, scores: list[float], clients: list[str], excluded: int

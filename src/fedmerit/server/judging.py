@@ -6,7 +6,7 @@ here. Same updates, history and random stream in, same bits out.
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -18,6 +18,7 @@ from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.aggregators.weighting import gated_weights
 from fedmerit.aggregators.weighting import weights as score_weights
 from fedmerit.agreement_map import pack_agreement
+from fedmerit.errors import InvalidInputError
 from fedmerit.evidence.length import growth_of, kept_share
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.paying import pay_round
@@ -112,6 +113,7 @@ def judge_round(
     layers: NDArray[np.integer] | None = None,
     scored: NDArray[np.int64] | None = None,
     rejected: Sequence[Rejection] = (),
+    worked: Mapping[str, int] | None = None,
     clock: Clock | None = None,
 ) -> Judgement:
     """Score, weigh and pay the replies of one round.
@@ -130,6 +132,8 @@ def judge_round(
         The parameters that scores look at, where these are not all.
     rejected : sequence of Rejection
         Replies that were turned away before; they are paid what the reward rule has for them.
+    worked : mapping from client to int, optional
+        In how many earlier rounds each client worked and was not flagged.
     clock : Clock, optional
         Gets the seconds of scoring.
 
@@ -139,8 +143,9 @@ def judge_round(
         With fewer than two usable replies the round is skipped.
     """
     clock = Clock() if clock is None else clock
+    replies, strangers = _known(rules, replies)
     replies, absurd = _screen(replies, history.models[-1])
-    refused = (*rejected, *absurd)
+    refused = (*rejected, *strangers, *absurd)
     clients = list(replies.clients)
     if len(clients) < MIN_CLIENTS:
         reason = f"scores need {MIN_CLIENTS} usable replies, got {len(clients)}"
@@ -164,15 +169,57 @@ def judge_round(
     keep = np.ones(len(clients))
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
         keep = kept_share(norms, sizes, weights, contributions.evidence.members, LENGTH_RATE)
-    payments = None
-    if rules.reward is not None and contributions is not None:
-        # Once each: a client may have sent several replies that were refused, or one that was not.
-        outside = dict.fromkeys(r.client for r in refused if r.client not in clients)
-        payments = pay_round(rules.reward, contributions, clients, list(outside))
-    records = _client_records(replies, weights, keep, contributions, payments, refused)
+    payments, unpaid = _pay(rules, contributions, clients, refused, worked)
+    records = _client_records(replies, weights, keep, contributions, payments, refused, unpaid)
     return Judgement(
         replies, weights, keep, records, refused, history, contributions, sizes is not None
     )
+
+
+def _known(rules: RoundRules, replies: Replies) -> tuple[Replies, tuple[Rejection, ...]]:
+    """Turn away clients that are not registered, where only registered ones may take part."""
+    if rules.registered is None:
+        return replies, ()
+    allowed = set(rules.registered)
+    known = [row for row, client in enumerate(replies.clients) if client in allowed]
+    strangers = tuple(
+        Rejection(client, "the client must be registered")
+        for client in replies.clients
+        if client not in allowed
+    )
+    return replies.only(known), strangers
+
+
+def _pay(
+    rules: RoundRules,
+    contributions: Contributions | None,
+    clients: Sequence[str],
+    refused: Sequence[Rejection],
+    worked: Mapping[str, int] | None,
+) -> tuple[Payments | None, str]:
+    """Pay a round, or say why it cannot be paid: that is no reason not to train."""
+    if rules.reward is None or contributions is None:
+        return None, ""
+    allowed = None if rules.registered is None else set(rules.registered)
+    # Once each: a client may have sent several replies that were refused, or one that was not.
+    outside = dict.fromkeys(
+        refusal.client
+        for refusal in refused
+        if refusal.client not in clients and (allowed is None or refusal.client in allowed)
+    )
+    try:
+        paid = pay_round(
+            rules.reward,
+            contributions,
+            clients,
+            list(outside),
+            vesting=rules.vesting,
+            worked=worked,
+        )
+    except InvalidInputError as error:
+        nobody = Payments((*clients, *outside), (0,) * (len(clients) + len(outside)))
+        return nobody, f"the round cannot be paid: {error}"
+    return paid, ""
 
 
 def skip_round(
@@ -303,6 +350,7 @@ def _client_records(
     contributions: Contributions | None,
     payments: Payments | None,
     refused: Sequence[Rejection],
+    unpaid: str,
 ) -> tuple[ClientRecord, ...]:
     """Put together what is known about each client of a round; NaN scores where none were made.
 
@@ -318,7 +366,7 @@ def _client_records(
         if found is None and keep[row] < 1:
             return Flag(Kind.LONG, f"shortened to {keep[row]:.1%}")
         if found is None and reward == 0:
-            return Flag(Kind.UNPAID)
+            return Flag(Kind.UNPAID, unpaid)
         return None if found is None else found.with_names(replies.clients)
 
     used = tuple(

@@ -24,6 +24,8 @@ def to_plain(value: object) -> Any:
     if is_dataclass(value) and _KNOWN.get(type(value).__name__) is type(value):
         settings = {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.init}
         return {_CLASS: type(value).__name__, **settings}
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
     return {_CLASS: None, "repr": repr(value)}
 
 

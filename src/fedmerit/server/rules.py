@@ -1,7 +1,7 @@
 """How a round is settled: one frozen set of rules that checks itself, and passes as a whole."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from fedmerit.aggregators import AGGREGATORS
@@ -10,7 +10,7 @@ from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule, parse_reward
 from fedmerit.scorers import Merit, make_scorer
 from fedmerit.types import Needs, Scorer, needs_of
-from fedmerit.validation import check_number
+from fedmerit.validation import check_count, check_number
 
 SIZES = ("claimed", "audited", "ignore")
 WEIGHTINGS = ("engine", "gated", "score", "size", "uniform")
@@ -43,6 +43,12 @@ class RoundRules:
         How a round is paid: a rule, or its name with its settings, as
         ``"positive:budget=10000"``. A round with fewer than two usable replies has no scores and
         pays nobody.
+    vesting : int
+        Rounds of work after which a client is paid in full; before, it is paid in part, beginning
+        with nothing, so that new accounts are worth nothing.
+    registered : collection of str or None
+        Who may take part, by identity: the node's id in Flower, the client's name in FLARE. Replies
+        of others are refused, and not paid. None: everybody.
     """
 
     scorer: Scorer | None = field(default_factory=Merit)
@@ -52,6 +58,8 @@ class RoundRules:
     norm_bound: float | None = None
     reward: RewardRule | None = None
     sizes: str = "claimed"
+    vesting: int = 0
+    registered: Collection[str] | None = None
 
     def __post_init__(self) -> None:
         scorer: object = self.scorer
@@ -64,6 +72,14 @@ class RoundRules:
             object.__setattr__(self, "reward", parse_reward(reward))
         elif reward is not None and not isinstance(reward, RewardRule):
             raise SettingError(f"reward must be a RewardRule or its name, got {reward!r}")
+        check_count("vesting", self.vesting, least=0)
+        if self.vesting and self.reward is not None and self.reward.excluded_pay:
+            raise SettingError(
+                "vesting needs a reward with excluded_pay 0, or who is flagged would get more than "
+                f"a newcomer, got {self.reward.excluded_pay}"
+            )
+        if self.registered is not None:
+            object.__setattr__(self, "registered", _identities(self.registered))
         check_number("alpha", self.alpha, least=0)
         if self.sizes not in SIZES:
             raise UnknownNameError.of("sizes", self.sizes, SIZES)
@@ -115,3 +131,10 @@ class RoundRules:
     def settings(self) -> dict[str, object]:
         """Return every rule by name, for logs and ledgers."""
         return {known.name: getattr(self, known.name) for known in fields(self)}
+
+
+def _identities(registered: object) -> tuple[str, ...]:
+    """Return the identities once each and in order, as they are recorded."""
+    if isinstance(registered, str) or not isinstance(registered, Iterable):
+        raise SettingError(f"registered must be a collection of client ids, got {registered!r}")
+    return tuple(sorted({str(client) for client in registered}))

@@ -322,6 +322,7 @@ class Server:
                 layers=self.layout.layers if self._layers is None else self._layers,
                 scored=self.layout.scored if self._scored is None else self._scored,
                 rejected=rejected,
+                worked={name: t.rounds - t.flagged for name, t in self.state.totals.items()},
                 clock=self.clock,
             )
         except InvalidInputError as error:
