@@ -7,6 +7,7 @@ from fedmerit.evidence import Verdict, Watch
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import Payments, RewardRule, reward_rule
 from fedmerit.ledger import Ledger, SigningKey
+from fedmerit.panel import Candidate, Heard, Panel
 from fedmerit.quantisers import QUANTISERS, CpSGD, QuantileBins, UniformBins
 from fedmerit.sampling import required_parameters, sample_size
 from fedmerit.scorers import (
@@ -39,6 +40,7 @@ __all__ = [
     "AGGREGATORS",
     "QUANTISERS",
     "SCORERS",
+    "Candidate",
     "ClientRecord",
     "ConditionalPCA",
     "Contributions",
@@ -48,11 +50,13 @@ __all__ = [
     "ExactPCA",
     "FedMeritError",
     "Flag",
+    "Heard",
     "Kind",
     "Ledger",
     "Merit",
     "Needs",
     "Pairs",
+    "Panel",
     "Payments",
     "PublishedPCA",
     "QuantileBins",

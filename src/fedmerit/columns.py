@@ -105,13 +105,17 @@ CLIENT: tuple[Column, ...] = (
     Column("detail", TEXT, _of_flag("detail"), since=3),
     Column("twin", TEXT, _of_flag("twin"), since=3),
     Column("label", TEXT, since=3),
+    Column("value", REAL, since=5),
+    Column("value_error", REAL, since=5),
+    Column("judgement", TEXT, since=5),
 )
 REJECTION: tuple[Column, ...] = (
     Column("client", IDENTITY, missing=""),
     Column("reason", TEXT, required=True),
     Column("kind", KIND, since=3),
 )
-VERSION = 4  # the fourth has the columns of the third, and puts the rows of a round under a tree
+# The fourth has the columns of the third, and puts the rows of a round under a tree.
+VERSION = 5
 _FIELDS = frozenset(field.name for field in fields(ClientRecord))
 
 

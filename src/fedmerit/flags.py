@@ -9,8 +9,8 @@ from enum import StrEnum
 class Kind(StrEnum):
     """Why a report has no weight, no pay, or stands under suspicion.
 
-    Some kinds accuse: the client is taken not to have done its own work. The others only say why
-    there is no weight or no pay.
+    Some kinds accuse: the client is taken not to have done its own work, or to harm the model. The
+    others only say why there is no weight or no pay.
     """
 
     EXPLAINED = "explained"
@@ -19,6 +19,7 @@ class Kind(StrEnum):
     NAMED = "named"
     COPY = "copy"
     REVERSED = "reversed"
+    HARMS = "harms"
     LONG = "long"
     UNDECIDED = "undecided"
     UNPAID = "unpaid"
@@ -29,7 +30,7 @@ class Kind(StrEnum):
 
     @property
     def accuses(self) -> bool:
-        """Whether this kind says that a client did not do its own work."""
+        """Whether this kind says that a client did not do its own work, or harms the model."""
         return self not in _HARMLESS
 
     @property
@@ -45,6 +46,7 @@ _WORDS = {
     Kind.NAMED: "has not worked in earlier rounds",
     Kind.COPY: "near-copy",
     Kind.REVERSED: "reversed",
+    Kind.HARMS: "harms the model",
     Kind.LONG: "longer than its data size accounts for",
     Kind.UNDECIDED: "undecided",
     Kind.UNPAID: "the reward rule pays nothing for this score",

@@ -307,6 +307,11 @@ class ClientRecord:
         What the client really did: known in a simulation only, never to a scorer.
     label : str or None
         How the client calls itself: for people, never its identity.
+    value, value_error : float or None
+        What its update added to the model as its peers judged it, in units of their metric, and the
+        standard error of that.
+    judgement : str or None
+        SHA-256 of what it was asked and answered as a judge.
     """
 
     client: str
@@ -319,6 +324,9 @@ class ClientRecord:
     num_examples: int | None = None
     behaviour: str | None = None
     label: str | None = None
+    value: float | None = None
+    value_error: float | None = None
+    judgement: str | None = None
 
     @property
     def flagged(self) -> bool:

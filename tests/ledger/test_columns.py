@@ -17,12 +17,13 @@ THIRD = (
     "client score weight p_value epsilon flagged reward num_examples behaviour "
     "kind detail twin label"
 )
-SCORES = {1: FIRST, 2: FIRST, 3: THIRD, 4: THIRD}
+SCORES = {1: FIRST, 2: FIRST, 3: THIRD, 4: THIRD, 5: THIRD + " value value_error judgement"}
 REJECTIONS = {
     1: "client reason",
     2: "client reason",
     3: "client reason kind",
     4: "client reason kind",
+    5: "client reason kind",
 }
 
 
@@ -38,7 +39,7 @@ def test_every_version_has_the_columns_it_was_hashed_from():
         assert names(REJECTION, version) == REJECTIONS[version].split()
 
 
-@pytest.mark.parametrize("version", [1, 4])
+@pytest.mark.parametrize("version", [1, 5])
 def test_the_encoding_tells_the_fields_of_a_round(version):
     told = re.sub(r"\s+", " ", encoding.__doc__)
     for columns in (CLIENT, REJECTION):
@@ -55,7 +56,7 @@ def test_no_field_of_a_record_is_forgotten():
 @pytest.mark.parametrize("kind", Kind)
 def test_records_come_back_from_their_values(kind):
     for flag in (None, Flag(kind), Flag(kind, "d", "t")):
-        client = ClientRecord("a", 0.5, 0.25, 0.1, 0.2, flag, 3, 4, "b", "c")
+        client = ClientRecord("a", 0.5, 0.25, 0.1, 0.2, flag, 3, 4, "b", "c", 0.1, 0.02, "d")
         assert client_from(values_of(CLIENT, client)) == client
     rejection = Rejection("a", "b", kind)
     assert rejection_from(values_of(REJECTION, rejection)) == rejection
@@ -87,15 +88,17 @@ def test_a_round_is_hashed_from_its_columns_and_nothing_else(tmp_path):
     record = RoundRecord(
         1,
         (
-            ClientRecord("a", 0.5, 1.0, 0.01, 0.001, None, 7, 10, "honest", "Ward 7"),
+            ClientRecord(
+                "a", 0.5, 1.0, 0.01, 0.001, None, 7, 10, "honest", "Ward 7", 0.2, 0.1, "9f"
+            ),
             ClientRecord("b", 0.0, 0.0, flag=Flag(Kind.COPY, "99%", "a")),
         ),
         (Rejection("c", "too slow", Kind.ABSENT),),
         {"auc": 0.75},
     )
     scores = [
-        (0, "a", 0.5, 1.0, 0.01, 0.001, 0, 7, 10, "honest", None, None, None, "Ward 7"),
-        (1, "b", 0.0, 0.0, None, None, 1, None, None, None, "copy", "99%", "a", None),
+        (0, "a", 0.5, 1.0, 0.01, 0.001, 0, 7, 10, "honest", *[None] * 3, "Ward 7", 0.2, 0.1, "9f"),
+        (1, "b", 0.0, 0.0, None, None, 1, *[None] * 3, "copy", "99%", "a", *[None] * 4),
     ]
     rows = [
         ("metrics", 0, "auc", 0.75),
@@ -120,7 +123,7 @@ def test_a_round_is_hashed_from_its_columns_and_nothing_else(tmp_path):
         previous = encoding.entry_hash(run)
         assert ledger.head == previous.hex()
         ledger.append(record)
-        fields = ("fedmerit ledger 4 round", previous, 2, 1_500_000, ledger_id, 1, 1, 1, 1, 4, root)
+        fields = ("fedmerit ledger 5 round", previous, 2, 1_500_000, ledger_id, 1, 1, 1, 1, 4, root)
         assert ledger.head == encoding.entry_hash(fields).hex()
 
 

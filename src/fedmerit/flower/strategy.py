@@ -19,6 +19,7 @@ from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError
 from fedmerit.flower.arrays import named
 from fedmerit.flower.metrics import combine, guarded, readable, scalars
+from fedmerit.flower.panel import Hearing
 from fedmerit.flower.replies import Asked, ReadReplies, changed, read_replies
 from fedmerit.ledger import SigningKey
 from fedmerit.quantisers import CpSGD
@@ -51,6 +52,7 @@ class FedMerit(Strategy):
     rules : RoundRules, optional
         How a round is judged and paid; or give single rules: `scorer`, `reward`, ... With a
         `weighting` other than "engine" fedmerit combines the replies, and not the strategy inside.
+        With `panel`, those who are asked to evaluate also judge each other's updates.
     ledger : path, optional
         Ledger in which every round is recorded. The state of the server is kept beside it, in
         ``<ledger>.state``: a server that starts again continues the run with its model, its round
@@ -121,6 +123,7 @@ class FedMerit(Strategy):
         self._given: ArrayRecord | None = None
         self._arrays: ArrayRecord | None = None
         self._asked, self._asked_evaluate = Asked(), Asked()
+        self._hearing: Hearing | None = None
         self._evaluates = False
 
     def __getattr__(self, name: str) -> Any:
@@ -359,16 +362,22 @@ class FedMerit(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask as the strategy inside does; note who is asked."""
+        """Ask as the strategy inside does; let those who are asked judge candidates as well."""
         messages = list(self._hooks["configure_evaluate"](server_round, arrays, config, grid))
-        self._asked_evaluate = Asked(messages)
+        self._asked_evaluate, self._hearing = Asked(messages), None
+        server = self._server
+        if messages and self.rules.panel is not None and server is not None and server.under_way:
+            self._hearing = Hearing(server)
+            messages += list(self._hearing.messages(messages))
         return messages
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """Average what can be averaged; the round is recorded now if nothing follows."""
-        answers = list(self._asked_evaluate.answers(replies))
+        hearing, self._hearing = self._hearing, None
+        usual = replies if hearing is None else list(hearing.usual(replies))
+        answers = list(self._asked_evaluate.answers(usual))
         for answer in answers:
             if answer.message is None:
                 log(WARNING, "evaluation %d, %d: %s", server_round, answer.node, answer.reason)
@@ -377,6 +386,8 @@ class FedMerit(Strategy):
         metrics: MetricRecord | None = None
         if usable:
             metrics = self._hooks["aggregate_evaluate"](server_round, usable)
+        if hearing is not None:
+            hearing.close(server_round)
         self._note(scalars(metrics, "evaluate/"))
         if not self._evaluates:
             self._write()

@@ -23,21 +23,24 @@ list's bytes. `previous` is the hash of the entry before it, 32 zero bytes for t
 - a run (label ``fedmerit ledger 4 run``): ``ledger, runs, rounds, run, software, config,
   public_key, secret``, with the ledger's id, how many runs and rounds the ledger holds with this
   entry, and the SHA-256 of the configuration's text and of the ledger's secret;
-- a round (label ``fedmerit ledger 4 round``): ``ledger, runs, rounds, run, round, leaves, root``,
+- a round (label ``fedmerit ledger 5 round``): ``ledger, runs, rounds, run, round, leaves, root``,
   with the number of leaves and the root of the tree of its rows (:mod:`fedmerit.ledger.merkle`).
   Rows are ``[table, position, ...]``: of metrics ``[position, name, value]``, of scores
   ``[position, client, score, weight, p_value, epsilon, flagged, reward, num_examples, behaviour,
-  kind, detail, twin, label]``, of rejections ``[position, client, reason, kind]``, with client the
-  id as text, and of agreements no row or one, ``[pairs]``, the bytes of
-  :mod:`fedmerit.agreement_map`.
+  kind, detail, twin, label, value, value_error, judgement]``, of rejections ``[position, client,
+  reason, kind]``, with client the id as text, and of agreements no row or one, ``[pairs]``, the
+  bytes of :mod:`fedmerit.agreement_map`.
 
 Scores and rejected replies are the columns of :mod:`fedmerit.columns` that the label's number uses.
-Entries that earlier versions of fedmerit recorded keep the label they were hashed under. They have
-no tree; the rows stand in the entry:
+Entries that earlier versions of fedmerit recorded keep the label they were hashed under:
+
+- ``fedmerit ledger 4 round``: scores end with the label.
+
+Those before have no tree; the rows stand in the entry:
 
 - ``fedmerit ledger 1 run``: ``run, software, config, public_key``, the configuration as text;
 - ``fedmerit ledger 3 round``: ``run, round``, then four lists of rows: of metrics, scores, rejected
-  replies and agreement, as above;
+  replies and agreement, as in version 4;
 - ``fedmerit ledger 2 round``: scores are ``[position, client, score, weight, p_value, epsilon,
   flagged, reason, reward, num_examples, behaviour]``, rejected replies ``[position, client,
   reason]``; there is one row of agreement;

@@ -6,7 +6,7 @@ here. Same updates, history and random stream in, same bits out.
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -114,6 +114,7 @@ def judge_round(
     scored: NDArray[np.int64] | None = None,
     rejected: Sequence[Rejection] = (),
     worked: Mapping[str, int] | None = None,
+    harmful: Collection[str] = (),
     clock: Clock | None = None,
 ) -> Judgement:
     """Score, weigh and pay the replies of one round.
@@ -134,6 +135,9 @@ def judge_round(
         Replies that were turned away before; they are paid what the reward rule has for them.
     worked : mapping from client to int, optional
         In how many earlier rounds each client worked and was not flagged.
+    harmful : collection of str
+        Clients whose updates harm the model, as their peers found in earlier rounds: they are kept
+        out of it.
     clock : Clock, optional
         Gets the seconds of scoring.
 
@@ -163,14 +167,17 @@ def judge_round(
             del inputs  # as large as the updates themselves
             known = known.remembering(clients, seen.updates, contributions, needs)
             history = replace(known, models=history.models)
+    out = np.array([client in harmful for client in clients], dtype=np.bool_)
+    if contributions is not None and out.any():
+        contributions = replace(contributions, eligible=contributions.eligible & ~out)
     norms = np.array([_norm(row) for row in seen.updates])
     sizes = _counted_sizes(rules, replies, norms)
-    weights = _weights(rules, replies, sizes, contributions)
+    weights = _without(_weights(rules, replies, sizes, contributions), out)
     keep = np.ones(len(clients))
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
         keep = kept_share(norms, sizes, weights, contributions.evidence.members, LENGTH_RATE)
-    payments, unpaid = _pay(rules, contributions, clients, refused, worked)
-    records = _client_records(replies, weights, keep, contributions, payments, refused, unpaid)
+    payments, unpaid = pay(rules, contributions, clients, refused, worked)
+    records = _client_records(replies, weights, keep, contributions, payments, refused, unpaid, out)
     return Judgement(
         replies, weights, keep, records, refused, history, contributions, sizes is not None
     )
@@ -190,7 +197,7 @@ def _known(rules: RoundRules, replies: Replies) -> tuple[Replies, tuple[Rejectio
     return replies.only(known), strangers
 
 
-def _pay(
+def pay(
     rules: RoundRules,
     contributions: Contributions | None,
     clients: Sequence[str],
@@ -332,6 +339,15 @@ def _counted_sizes(
     return sizes
 
 
+def _without(weights: NDArray[np.float64], out: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the weights with nothing for those who are out, and their share for the others."""
+    if not out.any():
+        return weights
+    left = np.where(out, 0.0, weights)
+    total = left.sum()
+    return left / total if total > 0 else left
+
+
 def _excluded(contributions: Contributions) -> NDArray[np.bool_]:
     """Return who is kept out of the model: one work enters it once, through its first account."""
 
@@ -351,6 +367,7 @@ def _client_records(
     payments: Payments | None,
     refused: Sequence[Rejection],
     unpaid: str,
+    harmful: NDArray[np.bool_],
 ) -> tuple[ClientRecord, ...]:
     """Put together what is known about each client of a round; NaN scores where none were made.
 
@@ -363,6 +380,8 @@ def _client_records(
 
     def flag(row: int, reward: int | None) -> Flag | None:
         found = contributions.flags[row]
+        if harmful[row] and not (found is not None and found.accuses):
+            return Flag(Kind.HARMS)
         if found is None and keep[row] < 1:
             return Flag(Kind.LONG, f"shortened to {keep[row]:.1%}")
         if found is None and reward == 0:

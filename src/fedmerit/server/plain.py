@@ -6,6 +6,7 @@ from typing import Any
 
 from fedmerit.errors import CheckpointError
 from fedmerit.incentive.rewards import RULES
+from fedmerit.panel import Panel
 from fedmerit.quantisers import QUANTISERS
 from fedmerit.scorers import SCORERS
 from fedmerit.server.rules import RoundRules
@@ -13,7 +14,7 @@ from fedmerit.server.rules import RoundRules
 _CLASS = "class"
 _KNOWN: Mapping[str, Any] = {
     kind.__name__: kind
-    for kind in (RoundRules, *SCORERS.values(), *QUANTISERS.values(), *RULES.values())
+    for kind in (RoundRules, Panel, *SCORERS.values(), *QUANTISERS.values(), *RULES.values())
 }
 
 

@@ -8,6 +8,7 @@ from fedmerit.aggregators import AGGREGATORS
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule, parse_reward
+from fedmerit.panel import Panel
 from fedmerit.scorers import Merit, make_scorer
 from fedmerit.types import Needs, Scorer, needs_of
 from fedmerit.validation import check_count, check_number
@@ -49,6 +50,8 @@ class RoundRules:
     registered : collection of str or None
         Who may take part, by identity: the node's id in Flower, the client's name in FLARE. Replies
         of others are refused, and not paid. None: everybody.
+    panel : Panel or None
+        How clients judge each other's updates; None: they do not.
     """
 
     scorer: Scorer | None = field(default_factory=Merit)
@@ -60,6 +63,8 @@ class RoundRules:
     sizes: str = "claimed"
     vesting: int = 0
     registered: Collection[str] | None = None
+    # Not in the repr, so that runs which do not use it keep their fingerprints.
+    panel: Panel | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         scorer: object = self.scorer
@@ -80,6 +85,8 @@ class RoundRules:
             )
         if self.registered is not None:
             object.__setattr__(self, "registered", _identities(self.registered))
+        if self.panel is not None and not isinstance(self.panel, Panel):
+            raise SettingError(f"panel must be a Panel, got {self.panel!r}")
         check_number("alpha", self.alpha, least=0)
         if self.sizes not in SIZES:
             raise UnknownNameError.of("sizes", self.sizes, SIZES)
@@ -129,8 +136,9 @@ class RoundRules:
         return needs_of(self.scorer)
 
     def settings(self) -> dict[str, object]:
-        """Return every rule by name, for logs and ledgers."""
-        return {known.name: getattr(self, known.name) for known in fields(self)}
+        """Return every rule by name, for logs and ledgers; a panel only where there is one."""
+        found = {known.name: getattr(self, known.name) for known in fields(self)}
+        return {name: rule for name, rule in found.items() if name != "panel" or rule is not None}
 
 
 def _identities(registered: object) -> tuple[str, ...]:

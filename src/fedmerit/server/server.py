@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -23,6 +23,11 @@ from fedmerit.evidence.bets import NAMING_RATE
 from fedmerit.evidence.watch import Verdict, verdicts_of
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
+from fedmerit.panel import Bench, Candidate, Heard
+from fedmerit.panel.bench import Answers
+from fedmerit.panel.harm import harmful
+from fedmerit.panel.hearing import hear
+from fedmerit.server.hearing import apart_of, panel_stream, seat, weights_of, with_values
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS, RoundHistory
 from fedmerit.server.judging import (
     Clock,
@@ -170,6 +175,9 @@ class Server:
         self._state_path = None if state is None else Path(state)
         self._pending: RoundRecord | None = None
         self._judged: Judgement | None = None
+        # What the panel needs of the round under way: replies, and the model they started from.
+        self._seated: tuple[Judgement, FloatArray] | None = None
+        self._bench: Bench | None = None
         self.clock = Clock()
         self._vector = not isinstance(model, Mapping)
         arrays = self._arrays(model)
@@ -188,7 +196,9 @@ class Server:
     @property
     def model(self) -> Any:
         """The current global model, in the form it was given: a vector, or arrays by name."""
-        arrays = self.layout.cut(self.state.model)
+        return self._formed(self.layout.cut(self.state.model))
+
+    def _formed(self, arrays: Mapping[str, Array]) -> Any:
         if self._vector:
             return arrays[_VECTOR]
         return {name: arrays.get(name, self._fixed.get(name)) for name in self.layout.shapes}
@@ -199,6 +209,11 @@ class Server:
         if self._pending is None:
             raise SettingError("a round must be judged before it can be looked at, got none")
         return self._pending
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a round has been judged and is not yet written down."""
+        return self._pending is not None
 
     @property
     def sizes_count(self) -> bool:
@@ -322,12 +337,15 @@ class Server:
                 layers=self.layout.layers if self._layers is None else self._layers,
                 scored=self.layout.scored if self._scored is None else self._scored,
                 rejected=rejected,
-                worked={name: t.rounds - t.flagged for name, t in self.state.totals.items()},
+                worked=self._worked(),
+                harmful=self.harmful(),
                 clock=self.clock,
             )
         except InvalidInputError as error:
             judged = skip_round(self.state.history, replies, rejected, str(error))
         self._judged = judged
+        if self.rules.panel is not None:
+            self._seated = judged, self.state.model
         self._pending = RoundRecord(
             number, judged.clients, judged.rejected, agreement=judged.agreement
         )
@@ -354,6 +372,58 @@ class Server:
                 self._publish(freeze(self.layout.flatten(arrays.items())))
         return self.model
 
+    def candidates(self, judges: Iterable[str] | None = None) -> Iterator[Candidate]:
+        """Yield the models that clients are to judge on their own data, after `combine`.
+
+        Each is made when it is asked for: keep none longer than it takes to send it.
+
+        Parameters
+        ----------
+        judges : clients, optional
+            Who can judge now; by default those whose replies were judged.
+        """
+        if self.rules.panel is None:
+            raise SettingError("candidates need a panel, got a server without one")
+        if self._seated is None or self._pending is None:
+            raise SettingError("a round must be judged before it has candidates, got none")
+        judged, before = self._seated
+        number = self.state.round
+        bench = seat(self.rules.panel, judged, number, before, self.state.model)
+        asked = list(judged.replies.clients if judges is None else dict.fromkeys(map(str, judges)))
+        bench.ask(asked, self.state.book, panel_stream(self.seed, number), apart_of(judged))
+        self._bench = bench
+        return self._candidates(bench)
+
+    def _candidates(self, bench: Bench) -> Iterator[Candidate]:
+        for key, judge, vector, current in bench:
+            arrays = self.layout.cut(vector)
+            yield Candidate(key, judge, self._formed(arrays), current)
+
+    def hear(self, judgements: Answers) -> Heard:
+        """Take what judges found, by the candidates' keys; return what clients are worth.
+
+        What cannot be used (late, twice, out of range, to a question nobody asked) is among the
+        `refused` with a reason, and concerns nobody else.
+        """
+        panel = self.rules.panel
+        if panel is None or self._bench is None or self._seated is None or self._pending is None:
+            raise SettingError("judgements must be of the round under way, got none asked for")
+        read = self._bench.read(judgements)
+        book, heard = hear(panel, self.state.book, read, weights_of(self._seated[0]))
+        self.state = replace(self.state, book=book)
+        self._pending = with_values(self._pending, heard, read.digests, self.rules, self._worked())
+        self._bench = self._seated = None
+        return heard
+
+    def _worked(self) -> dict[str, int]:
+        """Return in how many rounds each client worked and was not flagged."""
+        return {name: total.rounds - total.flagged for name, total in self.state.totals.items()}
+
+    def harmful(self) -> list[str]:
+        """Return who is said to harm the model, as far as the panel's rounds tell."""
+        panel = self.rules.panel
+        return [] if panel is None else harmful(self.state.book.harm, panel.rate)
+
     def note(self, metrics: Mapping[str, float]) -> None:
         """Add metrics, or seconds of the engine's own phases, to the round that is under way."""
         if self._pending is not None:
@@ -367,6 +437,7 @@ class Server:
             return None
         record = replace(self._pending, seconds=dict(self.clock.seconds))
         self._pending, self._judged, self.clock = None, None, Clock()
+        self._seated = self._bench = None
         totals = with_round(self.state.totals, record)
         self.state = replace(self.state, totals=totals, record=record)
         # The state first: a ledger that misses the newest round is given it by `load`.

@@ -21,6 +21,7 @@ from fedmerit.errors import CheckpointError, DataError
 from fedmerit.evidence.bets import Wealth
 from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
+from fedmerit.panel import Book, HeardRound
 from fedmerit.reading.arrays import read_npz
 from fedmerit.reading.budget import Budget
 from fedmerit.server.history import RoundHistory
@@ -46,12 +47,15 @@ class ServerState:
     totals : mapping of client to Total
     record : RoundRecord or None
         The newest round as it was recorded: should the ledger have missed it, it is written there.
+    book : Book
+        What clients said of each other's updates.
     """
 
     round: int
     history: RoundHistory
     totals: Mapping[str, Total] = field(default_factory=dict)
     record: RoundRecord | None = None
+    book: Book = field(default_factory=Book)
 
     @property
     def model(self) -> FloatArray:
@@ -77,6 +81,7 @@ def state_arrays(state: ServerState) -> tuple[dict[str, NDArray[np.generic]], di
         "wealth": {client: dataclasses.asdict(known) for client, known in history.wealth.items()},
         "totals": {client: dataclasses.asdict(total) for client, total in state.totals.items()},
         "record": None if state.record is None else _plain_record(state.record),
+        "panel": dataclasses.asdict(state.book),
     }
 
 
@@ -94,7 +99,7 @@ def state_from(arrays: Arrays, meta: Mapping[str, Any]) -> ServerState:
     )
     totals = {client: Total(**_with_flag(total)) for client, total in meta["totals"].items()}
     record = None if meta["record"] is None else _record(meta["record"])
-    return ServerState(meta["round"], history, totals, record)
+    return ServerState(meta["round"], history, totals, record, _book(meta.get("panel", {})))
 
 
 def write_state(path: Path, arrays: Arrays, meta: Mapping[str, Any]) -> None:
@@ -139,6 +144,23 @@ def read_state(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, An
     except (DataError, KeyError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read as a state: {error}") from None
     return arrays, meta
+
+
+def _book(stored: Mapping[str, Any]) -> Book:
+    """Return the book of a panel; an empty one from before there were panels."""
+    rounds = tuple(
+        HeardRound(
+            **{
+                **known,
+                "clients": tuple(known["clients"]),
+                "weights": tuple(known["weights"]),
+                "pairs": tuple((j, tuple(left), tuple(right)) for j, left, right in known["pairs"]),
+                "differences": tuple(known["differences"]),
+            }
+        )
+        for known in stored.get("rounds", ())
+    )
+    return Book(rounds, stored.get("latest", {}), stored.get("harm", {}))
 
 
 def _digest(file: Any, start: int) -> bytes:

@@ -28,6 +28,9 @@ class Total:
         The latest.
     label : str or None
         How it calls itself.
+    value, value_error : float or None
+        What it added to the model as its peers judged it, and how far that may be off: the sum of
+        its rounds' standard errors, since they rest on the same judgements. None without a panel.
     """
 
     rounds: int = 0
@@ -38,6 +41,8 @@ class Total:
     rejected: int = 0
     flag: Flag | None = None
     label: str | None = None
+    value: float | None = None
+    value_error: float | None = None
 
 
 def with_round(known: Mapping[str, Total], record: RoundRecord) -> dict[str, Total]:
@@ -50,6 +55,8 @@ def with_round(known: Mapping[str, Total], record: RoundRecord) -> dict[str, Tot
             reward=before.reward + (entry.reward or 0),
             flag=entry.flag or before.flag,
             label=entry.label or before.label,
+            value=_sum(before.value, entry.value),
+            value_error=_sum(before.value_error, entry.value_error),
         )
         if not math.isnan(entry.weight):
             after = replace(
@@ -72,6 +79,10 @@ def called(client: str, label: str | None) -> str:
     return f"{client} (calls itself {label!r})" if label else client
 
 
+def _sum(before: float | None, more: float | None) -> float | None:
+    return before if more is None else (before or 0.0) + more
+
+
 def lines_of(totals: Mapping[str, Total]) -> Iterator[str]:
     """Yield one line per client, those with most weight first."""
     for client in sorted(totals, key=lambda c: (-totals[c].weight, c)):
@@ -82,6 +93,9 @@ def lines_of(totals: Mapping[str, Total]) -> Iterator[str]:
         )
         if total.reward:
             line += f", reward {total.reward}"
+        if total.value is not None:
+            line += f", value {total.value:+.4f}"
+            line += "" if total.value_error is None else f" ± {total.value_error:.4f}"
         if total.flag is not None:
             line += f"; last reason: {total.flag.words}"
         yield line
@@ -107,6 +121,7 @@ def round_metrics(record: RoundRecord, *, clients: bool) -> dict[str, int | floa
             "p-value": client.p_value,
             "flagged": int(client.flagged),
             "reward": client.reward,
+            "value": client.value,
         }
         for name, value in entries.items():
             if value is not None and not math.isnan(value):

@@ -8,6 +8,8 @@ import numpy as np
 from torch import nn
 
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
+from fedmerit.errors import UnknownNameError
+from fedmerit.panel import Candidate, Heard
 from fedmerit.rng import stream
 from fedmerit.server import Server
 from fedmerit.server.judging import Clock
@@ -108,6 +110,8 @@ class Federation:
         for name in ("extra", "touched", "scored"):
             if getattr(config, name) != getattr(plain, name):
                 digest.update(f"{name}={getattr(config, name)!r}".encode())
+        if config.rules.panel is not None:
+            digest.update(f"panel={config.rules.panel!r}".encode())
         digest.update(repr(self.network.shapes).encode())
         digest.update(self._initial.tobytes())
         for part in self.task.parts:
@@ -134,6 +138,9 @@ class Federation:
         ]
         server.judge_replies(self._upload({c: reports[c] for c in used}, number, clock), rejected)
         server.combine()
+        if self.config.rules.panel is not None:
+            with clock.phase("panel"):
+                self._hear(server, clients, number)
         if evaluate:
             with clock.phase("evaluation"):
                 server.note(self.task.evaluate(server.state.model))
@@ -142,6 +149,25 @@ class Federation:
         change = (server.state.model - state.model).astype(np.float64)
         norms = (*state.norms, float(np.linalg.norm(change)))
         return FederationState(server.state, norms, self._remembered(state.own, reports)), record
+
+    def _hear(self, server: Server, clients: Sequence[int], number: int) -> Heard:
+        """Let every client of the round judge on the data that it trains on."""
+        judges = {self._account(client, number): client for client in clients}
+        answers = {
+            candidate.key: self.judgement(judges[candidate.judge], candidate)
+            for candidate in server.candidates(judges)
+        }
+        return server.hear(answers)
+
+    def judgement(self, client: int, candidate: Candidate) -> float:
+        """Return what a client says of a candidate; a subclass may let it lie."""
+        panel = self.config.rules.panel
+        assert panel is not None, "somebody asked"
+        data = self._local_data(client, self.behaviours[client])
+        found = self.task.evaluate(candidate.model, data)
+        if panel.metric not in found:
+            raise UnknownNameError.of("metric of the panel", panel.metric, found)
+        return found[panel.metric]
 
     def participants(self, number: int) -> list[int]:
         """Draw the clients of a round, sorted; a subclass may know who is there at all."""

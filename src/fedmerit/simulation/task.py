@@ -68,12 +68,13 @@ class Task:
         part = self.parts[user]
         return LocalData(self.x[part], self.y[part], self.sizes)
 
-    def evaluate(self, model: Vector) -> dict[str, float]:
-        """Judge a model: the metric first, then the loss."""
+    def evaluate(self, model: Vector, data: LocalData | None = None) -> dict[str, float]:
+        """Judge a model, by default on the test data: the metric first, then the loss."""
+        x, y = (self.test_x, self.test_y) if data is None else (data.x, data.y)
         if self.metric == "auc":
-            logits = din_scores(self.network, model, self.test_x)
-            return {"auc": auc(logits, self.test_y), "loss": log_loss(logits, self.test_y)}
-        loss, accuracy = self.network.evaluate(model, self.test_x, self.test_y)
+            logits = din_scores(self.network, model, x)
+            return {"auc": auc(logits, y), "loss": log_loss(logits, y)}
+        loss, accuracy = self.network.evaluate(model, x, y)
         return {"accuracy": accuracy, "loss": loss}
 
     @property
