@@ -5,12 +5,16 @@ Arrays inside these objects are read-only: a result that pays people does not ch
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.flags import Flag, Kind
+from fedmerit.tables import Table, Tabular
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FloatArray = NDArray[np.floating]
 SignalArray = NDArray[np.uint8]
@@ -172,7 +176,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Contributions:
+class Contributions(Tabular):
     """What each client of a round contributed, and why we think so.
 
     What a scorer cannot tell is None.
@@ -262,6 +266,30 @@ class Contributions:
     def reasons(self) -> tuple[str, ...]:
         """The flags in words; empty where there is none."""
         return tuple("" if flag is None else flag.words for flag in self.flags)
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
+        from fedmerit.plots import plot_scores
+
+        names = [f"client {row}" for row in range(len(self.scores))]
+        return plot_scores(names, self.scores.tolist(), self.flags, ax)
+
+    def _table(self) -> Table:
+        parts = {"p_value": self.p_values, "epsilon": self.epsilon}
+        known = {name: values.tolist() for name, values in parts.items() if values is not None}
+        rows = [
+            {
+                "client": row,
+                "score": float(self.scores[row]),
+                "flagged": flag is not None and flag.accuses,
+                "flag": "" if flag is None else flag.words,
+                **{name: values[row] for name, values in known.items()},
+            }
+            for row, flag in enumerate(self.flags)
+        ]
+        types = {"client": "int64", "score": "float64", **dict.fromkeys(known, "float64")}
+        types |= {"flagged": "bool_", "flag": "string"}
+        return Table(f"Contributions by {self.method}", types, rows)
 
     def explain(self, client: int) -> str:
         """Say in one or two sentences where the score of `client` comes from."""

@@ -15,6 +15,7 @@ from fedmerit.errors import LedgerError, MissingExtraError, UnknownNameError
 from fedmerit.files import whole_file
 from fedmerit.ledger.reading import StoredRound
 from fedmerit.ledger.store import Ledger
+from fedmerit.tables import Table
 
 # Types are Arrow's; what is known of a client follows from its one definition.
 _PLACE = {"run": "int64", "round": "int64", "recorded_at": "string"}
@@ -58,6 +59,11 @@ def flat_rows(rounds: Iterable[StoredRound]) -> Iterator[dict[str, Any]]:
         empty = dict.fromkeys(COLUMNS) | place | {"rejected": True, "flagged": False}
         for rejection in stored.record.rejected:
             yield {**empty, **values_of(REJECTION, rejection)}
+
+
+def flat_table(ledger: Ledger) -> Table:
+    """Return all rounds as one table, a row per client and round."""
+    return Table("Rounds", _TYPES, list(flat_rows(ledger.history())))
 
 
 def _write_csv(ledger: Ledger, path: Path, since: datetime | None) -> int:

@@ -1,5 +1,6 @@
 """The ledger itself: opening, writing and asking."""
 
+import dataclasses
 import os
 import sqlite3
 import threading
@@ -40,12 +41,13 @@ from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_su
 from fedmerit.ledger.verification import Trust, Verification, verify
 from fedmerit.ledger.writing import Writer
 from fedmerit.lock import WriterLock
+from fedmerit.tables import Table, Tabular, to_html
 from fedmerit.types import RoundRecord
 
 Keys = bytes | Collection[bytes]
 
 
-class Ledger:
+class Ledger(Tabular):
     """An append-only record of rounds, open for reading or for writing.
 
     Use :meth:`open`, and the ledger as a context manager. Safe to use from several threads, not
@@ -308,6 +310,20 @@ class Ledger:
             self._check_process()
             self._place.check()
             return verify(self._connection, Trust(head, _keys(public_key), anchors))
+
+    def _table(self) -> Table:
+        from fedmerit.ledger.export import flat_table
+
+        return flat_table(self)
+
+    def _repr_html_(self) -> str:
+        """Show what the clients' rounds have come to; `to_pandas` has every round."""
+        types = {"client": "string", "label": "string", "rounds": "int64"}
+        types |= {"mean_score": "float64", "total_reward": "int64"}
+        types |= {"flagged": "int64", "rejected": "int64"}
+        runs, rows = self.runs(), [dataclasses.asdict(found) for found in self.summaries()]
+        rounds = sum(run.rounds for run in runs)
+        return to_html(Table(f"{len(runs)} runs, {rounds} rounds", types, rows))
 
     @contextmanager
     def _reading(self, action: str) -> Iterator[None]:

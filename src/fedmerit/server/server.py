@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -49,8 +49,12 @@ from fedmerit.server.state import (
     write_state,
 )
 from fedmerit.server.totals import Total, with_round
+from fedmerit.tables import Table, Tabular, to_html
 from fedmerit.types import Contributions, FloatArray, Rejection, RoundRecord, freeze
 from fedmerit.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Model = Any  # a vector, or a mapping from name to array; NumPy, tensors, anything with __array__
 Path_ = str | PathLike[str]
@@ -60,7 +64,7 @@ _VECTOR = ""
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Tabular):
     """What a round came to, by client.
 
     Attributes
@@ -98,6 +102,36 @@ class Result:
             {refusal.client: refusal.reason for refusal in record.rejected},
             contributions,
         )
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
+        from fedmerit.plots import plot_scores
+
+        flags = [self.flags[client] for client in self.scores]
+        return plot_scores(list(self.scores), list(self.scores.values()), flags, ax)
+
+    def _table(self) -> Table:
+        types = {"client": "string", "score": "float64", "weight": "float64", "paid": "int64"}
+        types |= {"flagged": "bool_", "flag": "string", "rejected": "bool_"}
+        rows = [
+            {
+                "client": client,
+                "score": score,
+                "weight": self.weights[client],
+                "paid": self.payments.get(client),
+                "flagged": flag is not None and flag.accuses,
+                "flag": "" if flag is None else flag.words,
+                "rejected": False,
+            }
+            for client, score in self.scores.items()
+            for flag in [self.flags[client]]
+        ]
+        rows += [
+            {"client": client, "paid": self.payments.get(client), "flagged": False, "flag": reason,
+             "rejected": True}
+            for client, reason in self.rejected.items()
+        ]  # fmt: skip
+        return Table(f"Round {self.round}", types, rows)
 
 
 class Server:
@@ -520,6 +554,14 @@ class Server:
     def contributions(self) -> dict[str, Total]:
         """Return what every client's rounds have come to so far."""
         return dict(self.state.totals)
+
+    def _repr_html_(self) -> str:
+        """Show what every client's rounds have come to so far, most weight first."""
+        types = {"client": "string", "label": "string", "rounds": "int64", "score": "float64"}
+        types |= {"weight": "float64", "reward": "int64", "flagged": "int64", "rejected": "int64"}
+        totals = sorted(self.state.totals.items(), key=lambda item: (-item[1].weight, item[0]))
+        rows = [{"client": client, **vars(total)} for client, total in totals]
+        return to_html(Table(f"After {self.round} rounds", types, rows))
 
     def report(self, path: Path_) -> Path:
         """Write the page about the run so far; needs a ledger."""
