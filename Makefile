@@ -56,9 +56,10 @@ demo: setup
 bench: setup
 	$(BIN)/python -m checks.speed
 
-# The tests that take the screenshots, told to keep them.
+# The tests that take the screenshots, told to keep them; the notebook, run again.
 pictures: setup browser
 	FEDMERIT_PICTURES=docs/images $(BIN)/pytest tests/report/test_pictures.py
+	$(BIN)/python docs/notebooks/build.py
 
 faults: setup
 	$(BIN)/python -m checks.faults
