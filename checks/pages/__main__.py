@@ -2,8 +2,8 @@
 
 It lists the pages and tables of docs/results that the code as it is would not give again, and the
 numbers in README and guides that are not what the results say. ``--fix`` writes the right numbers.
-``--names`` shows what every name in quoted.toml comes to. ``--stamp PAGE ENTRY ...`` says of a page
-that is written by hand that its numbers were just made by these functions or modules.
+``--stamp PAGE ENTRY ...`` says of a page that is written by hand that its numbers were just made by
+these functions or modules.
 """
 
 import sys
@@ -13,7 +13,6 @@ from pathlib import Path
 from checks.pages.quotes import PAGES, RESULTS, Definitions, findings, fix, unbound
 from checks.pages.results import Reader
 from checks.pages.status import CURRENT, all_results
-from fedmerit.errors import DataError
 from fedmerit.experiments.fingerprint import Sources, write_page
 
 
@@ -24,16 +23,6 @@ def main(arguments: list[str]) -> int:
         write_page(Path(page), Path(page).read_text(encoding="utf-8"), Sources.of(*entries))
         return 0
     definitions, results = Definitions.read(), Reader()
-    if "--names" in arguments:
-        for name in definitions.quoted:
-            results.stale.clear()
-            try:
-                told = f"{definitions.value(name, results):.6g}"
-            except DataError as error:
-                told = str(error)
-            stale = f"  (other code: {', '.join(sorted(results.stale))})" if results.stale else ""
-            print(f"{name:<40}{told}{stale}")
-        return 0
     states = all_results()
     for status in states:
         if status.state != CURRENT:

@@ -1,8 +1,8 @@
 """Numbers that README and guides quote from results, compared with what the results say.
 
 A quoted number is followed by the name of what it is, as a comment that nobody sees:
-``0.98<!--replay-pay-->``. Several comments in a row are about as many numbers before them. What a
-name stands for is an expression in quoted.toml.
+``0.98<!--shapley/merit/classes-->``. Several comments in a row are about as many numbers before
+them. What a name stands for is an expression in quoted.toml; what follows a slash is given to it.
 """
 
 import re
@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 from checks import ROOT
 from checks.pages.results import Reader
@@ -20,13 +20,14 @@ FILE = Path(__file__).with_name("quoted.toml")
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 RESULTS = tuple(sorted((ROOT / "docs" / "results").glob("*.md")))
 OLD = "earlier version"  # what a section says that quotes stale results
-_TAGS = re.compile(r"(?:<!--[a-z][a-z0-9.-]*-->)+")
-_NAME = re.compile(r"<!--([a-z][a-z0-9.-]*)-->")
+_TAGS = re.compile(r"(?:<!--[a-z][a-z0-9-]*(?:/[^/<>]+)*-->)+")
+_NAME = re.compile(r"<!--(.*?)-->")
 _NUMBER = re.compile(r"(?<![\w.,])[-+\u2212]?\d(?:[\d,]*\d)?(?:\.\d+)?(?![\w]|[.,]\d)")
 # A number that was measured rather than counted or chosen has a point or is a percentage.
 _MEASURED = re.compile(r"\d\.\d|%")
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 WORDS += ("eleven", "twelve")
+_ENDS = {"low": min, "high": max}
 _WORD = re.compile(rf"\b({'|'.join(WORDS)}|none|nobody|zero)\W*$", re.I)
 
 
@@ -47,18 +48,24 @@ class Quote:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     def says(self, value: float) -> bool:
-        """Say whether the number is `value`, rounded as it is written."""
-        return self.written(value).lstrip("+") == self.text.replace("\u2212", "-").lstrip("+")
+        """Say whether the number is `value`, rounded as it is written; halves go either way."""
+        text = self.text.lower()
+        if text in _WORDS:
+            return value == _WORDS[text]
+        known = float(text.replace("\u2212", "-").replace(",", ""))
+        return abs(value - known) <= 0.5 * 10**-self._decimals + 1e-12
+
+    @property
+    def _decimals(self) -> int:
+        return len(self.text.partition(".")[2])
 
     def written(self, value: float) -> str:
         """Return `value` in the form of this number."""
         if self.text.lower() in _WORDS:
-            known = round(value) < len(WORDS) and value == round(value)
-            same = known and _WORDS[self.text.lower()] == value
-            return self.text if same else WORDS[round(value)] if known else f"{value:g}"
-        decimals = len(self.text.partition(".")[2])
+            whole = value == round(value) and 0 <= value < len(WORDS)
+            return WORDS[round(value)] if whole else f"{value:g}"
         sign = "+" if self.text.startswith("+") else ""
-        return f"{value:{sign}z,.{decimals}f}"
+        return f"{value:{sign}z,.{self._decimals}f}"
 
 
 _WORDS = {**{word: i for i, word in enumerate(WORDS)}, "none": 0, "nobody": 0, "zero": 0}
@@ -138,13 +145,15 @@ class Definitions:
 
     def value(self, name: str, results: Reader) -> float:
         """Compute what a name stands for."""
-        if name not in self.quoted:
-            raise DataError(f"{FILE.name} must define what is quoted, got {name}")
+        kind, *parts = name.split("/")
+        if kind not in self.quoted:
+            raise DataError(f"{FILE.name} must define what is quoted, got {kind}")
         known = {"table": results.table, "cell": results.cell, "ratio": results.ratio}
-        helpers = {"mean": fmean, "median": median}
+        helpers = {"ends": _ENDS, "mean": fmean, "median": median, "stdev": stdev}
+        given = dict(zip("abcd", parts, strict=False))
         try:
-            return float(eval(self.quoted[name], {**known, **helpers}))
-        except (ArithmeticError, KeyError, LookupError, TypeError, ValueError) as error:
+            return float(eval(self.quoted[kind], {**known, **helpers, **given}))
+        except (ArithmeticError, LookupError, NameError, TypeError, ValueError) as error:
             raise DataError(f"{name} cannot be computed: {error!r}") from error
 
 

@@ -86,13 +86,15 @@ class Reader:
         """Return the rows of NAME.csv."""
         return Rows(f"{name}.csv", tuple(read_table(self.folder / f"{name}.csv")), self.stale)
 
-    def cell(self, name: str, row: str, column: str, *, which: int = 0, under: str = "") -> float:
+    def cell(self, name: str, column: str, *row: str, which: int = 0, under: str = "") -> float:
         """Return a number of a Markdown table in NAME.md.
 
         Parameters
         ----------
-        name, row, column : str
-            The page, the text of the first cell of the row, and the head of the column.
+        name, column : str
+            The page, and the head of the column.
+        *row : str
+            What the first cells of the row say; ``*`` is anything.
         which : int
             Which number of the cell.
         under : str
@@ -102,9 +104,11 @@ class Reader:
         if not is_current(path):
             self.stale.add(path.name)
         for heading, cells in _tables(path):
-            if under in heading and _plain(next(iter(cells.values()))) == row and column in cells:
+            first = [_plain(cell) for cell in list(cells.values())[: len(row)]]
+            same = all(text in ("*", cell) for text, cell in zip(row, first, strict=False))
+            if under in heading and same and column in cells:
                 return [float(n.replace(",", "")) for n in _NUMBER.findall(cells[column])][which]
-        raise DataError(f"{path.name} has no table with a row {row!r} and a column {column!r}")
+        raise DataError(f"{path.name} has no table with a column {column!r} and a row {row}")
 
     def ratio(self, part: str, name: str) -> float:
         """Return a measured ratio of performance.json."""
@@ -172,7 +176,10 @@ def _tables(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             continue
         cells = [cell.strip() for cell in line.strip()[1:].removesuffix("|").split("|")]
         if not head:
-            head = [_plain(cell) for cell in cells]
+            names = [_plain(cell) for cell in cells]
+            # Of columns with one name, the second is "name 2".
+            told = [names[: i + 1].count(name) for i, name in enumerate(names)]
+            head = [name if n == 1 else f"{name} {n}" for name, n in zip(names, told, strict=True)]
         elif not set(line) <= set("|-: "):
             yield heading, dict(zip(head, cells, strict=False))
 
