@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.floating]
 SignalArray = NDArray[np.uint8]
+# Public vectors of a round: all pairs of them are compared, for every layer.
+MAX_PUBLIC = 256
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 

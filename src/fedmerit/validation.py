@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError, WeightsError
 from fedmerit.kernels.magnitudes import float_bits, largest_bits
-from fedmerit.types import FloatArray, RoundInputs, Signals
+from fedmerit.types import MAX_PUBLIC, FloatArray, RoundInputs, Signals
 
 MIN_LEVELS, MAX_LEVELS = 2, 256
 MIN_CLIENTS = 2
@@ -250,7 +250,10 @@ def _nearest_float(dtype: np.dtype[np.generic]) -> type[np.floating]:
 
 
 def _check_public(public: ArrayLike, parameters: int) -> FloatArray:
-    matrix = check_matrix(np.atleast_2d(_as_array(public, "public")), name="public")
+    array = np.atleast_2d(_as_array(public, "public"))
+    if len(array) > MAX_PUBLIC:  # before any value is looked at
+        raise UpdatesError(f"public must have at most {MAX_PUBLIC} vectors, got {len(array)}")
+    matrix = check_matrix(array, name="public")
     if matrix.shape[1] != parameters:
         raise UpdatesError(
             f"public must have one value per parameter, {parameters}, got {matrix.shape[1]}"

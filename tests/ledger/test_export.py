@@ -8,7 +8,7 @@ import pytest
 
 from fedmerit.errors import LedgerError, MissingExtraError, UnknownNameError
 from fedmerit.ledger import Ledger
-from fedmerit.ledger.export import COLUMNS, export
+from fedmerit.ledger.export import COLUMNS, export, harmless
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
 
@@ -49,6 +49,25 @@ def test_csv_does_not_hand_formulas_to_a_spreadsheet(tmp_path: Path) -> None:
     assert ",'=HYPERLINK(1)," in text
     assert ",-0.5," in text
     assert ",'@x" in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "=1+1", "+1", "-1", "@x", "\n=1+1", " =1+1", "\t=1", "\r=1", '"=1+1"', "'=1+1", "\xa0=1",
+        "\ufeff=1", "\u2028=1", "\x0b\x0c =1", "\x00=1", "\uff1d1+1", " \"' =1", "\n", "\tx",
+    ],
+)  # fmt: skip
+def test_nothing_that_a_spreadsheet_might_run_begins_a_cell(name: str) -> None:
+    shown = harmless(name)
+    assert shown == "'" + name.replace("\x00", "\u2400") or "\x00" in name
+    assert "\x00" not in shown
+
+
+def test_a_cell_does_not_end_at_a_nul() -> None:
+    assert harmless("ann\x00=1") == "ann\u2400=1"
+    for plain in ("ann", "client-7", "a=b", "1", "", " ann", 7, -0.5, None):
+        assert harmless(plain) == plain
 
 
 def test_json_holds_runs_rounds_and_metrics(ledger: Ledger, tmp_path: Path) -> None:

@@ -273,3 +273,13 @@ def test_signing_without_its_library_says_what_to_install(path: Path, monkeypatc
     for action in (SigningKey.generate, lambda: SigningKey.load("key"), lambda: check(path)):
         with pytest.raises(MissingExtraError, match=r"pip install 'fedmerit\[ledger\]'"):
             action()
+
+
+def test_a_key_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "key.pem"
+    SigningKey.generate().save(path)
+    SigningKey.load(path)  # no warning, or the test would end here
+    for mode in (0o640, 0o604, 0o666):
+        path.chmod(mode)
+        with pytest.warns(UserWarning, match=rf"readable by its owner only, got mode {mode:o}"):
+            SigningKey.load(path)

@@ -192,3 +192,59 @@ def test_messages_name_what_does_not_fit(tmp_path, layered):
     for name in ("bad.npz", "bad.safetensors", "missing.npz", "missing.safetensors", "what.csv"):
         with pytest.raises(DataError):
             read_round(tmp_path / name)
+
+
+def npy(shape: tuple[int, ...], kind: str, content: bytes = b"") -> bytes:
+    """An array in NumPy's format with any header."""
+    buffer = io.BytesIO()
+    header = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue() + content
+
+
+def archive(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("members", "rule"),
+    [
+        ({"updates": npy((10**9, 0), "<f4")}, "at most 100000 clients, got 1000000000"),
+        ({"updates": npy((5, 0), "<f4")}, r"must hold parameters of clients, got shape \(5, 0\)"),
+        ({"updates": npy((200_000, 1), "<f2", bytes(400_000))}, "at most 100000 clients"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)), "clients": npy((10**9, 0), "<U1")},
+         "clients in .* must be 2 different names, got 0"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)),
+          "clients": npy((200_000,), "<U1", bytes(800_000))}, "at most 100000 clients"),
+        ({"updates": npy((-2, -3), "<f4", bytes(24))}, "a shape that there is"),
+        ({"updates": npy((-2,), "<f4")}, "a shape that there is"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)),
+          "public": npy((30_000, 3), "<f4", bytes(360_000))}, "at most 256 public vectors, got 3"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)),
+          "clients": npy((2,), "<U1", b"\xff\xff\xff\x7f" + b"a\0\0\0")}, "must be text"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)),
+          "clients": npy((2,), "<U1", b"\x00\xd8\0\0" + b"a\0\0\0")}, "must be valid Unicode"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)),
+          "clients": npy((2,), "<U20000", b"a\0\0\0" * 20_000 + b"b\0\0\0" * 20_000)},
+         "at most 10000 letters, got 20000"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)), "layers": npy((3,), "<f4", bytes(12))},
+         "layers in .* must be integers"),
+        ({"updates": npy((2, 3), "<f4", bytes(24)), "layers": npy((3,), "<U1", bytes(12))},
+         "layers in .* must be integers"),
+    ],
+)  # fmt: skip
+def test_what_is_small_on_disk_and_large_in_memory_is_refused(tmp_path, members, rule) -> None:
+    with pytest.raises(DataError, match=rule):
+        read_round(archive(tmp_path / "bomb.npz", **members), limit=10**8)
+
+
+def test_one_long_array_does_not_make_all_of_them_long_past_the_limit(tmp_path: Path) -> None:
+    arrays = {f"client {i}": np.zeros(50_000, dtype="f2") for i in range(50)}
+    np.savez_compressed(tmp_path / "a.npz", **arrays)
+    assert read_round(tmp_path / "a.npz", limit=12_000_000).updates.nbytes == 10_000_000
+    np.savez_compressed(tmp_path / "b.npz", **arrays, z=np.zeros(50_000))
+    with pytest.raises(DataError, match=r"at most 0.012 GB together"):
+        read_round(tmp_path / "b.npz", limit=12_000_000)

@@ -147,11 +147,55 @@ def test_a_flipped_byte_is_noticed(images, tmp_path):
     path = tmp_path / "x.npz"
     other = {**images, "train_y": images["train_y"][::-1].copy()}
     cache.store(path, images)
-    with np.load(path) as file:
-        stale = file["sha256"]
-    np.savez(path, **other, sha256=stale)
+    np.savez(path, **other)
     with pytest.raises(DataError, match="checksum"):
         cache.restore(path)
+
+
+def planted(arrays):
+    """The digest that the first version of the cache kept inside the file itself."""
+    digest = hashlib.sha256()
+    for key in cache.IMAGE_KEYS:
+        digest.update(f"{key}{arrays[key].shape}".encode() + arrays[key].tobytes())
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
+
+
+def test_a_planted_file_does_not_pass_by_what_it_says_of_itself(images, cache_folder):
+    cache_folder.mkdir(parents=True)
+    for name, rule in (("mnist", "was removed"), ("fashion-mnist", "must be in index.json")):
+        np.savez(cache_folder / f"{name}.npz", **images, sha256=planted(images))
+        with pytest.raises(DataError, match=rule):
+            datasets.load(name)
+
+
+def test_a_planted_mnist_with_an_index_of_its_own_is_not_mnist(images, cache_folder):
+    cache.store(cache_folder / "mnist.npz", images)
+    with pytest.raises(DataError, match="was removed"):
+        datasets.load("mnist")
+
+
+@pytest.mark.parametrize("index", [b"", b"[]", b"{", b"[" * 10**5, b'{"x.npz": 7}'])
+def test_an_index_that_is_damaged_knows_nothing(images, tmp_path, index):
+    path = tmp_path / "x.npz"
+    cache.store(path, images)
+    (tmp_path / "index.json").write_bytes(index)
+    with pytest.raises(DataError):
+        cache.restore(path)
+    cache.store(path, images)
+    assert cache.is_intact(path)
+
+
+def test_digests_know_types_shapes_and_values(images):
+    known = {cache.array_digest(images, cache.IMAGE_KEYS)}
+    for change in (
+        lambda a: a.astype(np.int16),
+        lambda a: a[::-1],
+        lambda a: a[:-1],
+        lambda a: a.reshape(1, *a.shape),
+    ):
+        changed = {**images, "train_x": change(images["train_x"])}
+        known.add(cache.array_digest(changed, cache.IMAGE_KEYS))
+    assert len(known) == 5
 
 
 def test_a_damaged_cache_is_fetched_again(source, cache_folder, monkeypatch):
@@ -163,7 +207,7 @@ def test_a_damaged_cache_is_fetched_again(source, cache_folder, monkeypatch):
         datasets.load("mnist")
     assert datasets.fetch("mnist") == path
     np.testing.assert_array_equal(datasets.load("mnist").train_x, intact.train_x)
-    assert [file.name for file in cache_folder.iterdir()] == ["mnist.npz"]
+    assert {file.name for file in cache_folder.iterdir()} == {"mnist.npz", "index.json"}
 
 
 @pytest.mark.usefixtures("cache_folder")

@@ -302,3 +302,12 @@ def test_the_fingerprint_knows_settings_and_data_but_not_the_length(digits):
     for other in (replace(SMALL, seed=1), ruled(SMALL, scorer=ExactPCA(peers=3))):
         assert Federation(other, digits).fingerprint != first
     assert Federation(SMALL, replace(digits, name="other")).fingerprint != first
+
+
+def test_the_fingerprint_knows_every_value_of_the_data(digits):
+    first = Federation(SMALL, digits).fingerprint
+    assert Federation(SMALL, replace(digits)).fingerprint == first
+    for name in ("train_x", "train_y", "test_x", "test_y"):
+        changed = getattr(digits, name).copy()
+        changed.flat[7] = 1 - changed.flat[7]
+        assert Federation(SMALL, replace(digits, **{name: changed})).fingerprint != first

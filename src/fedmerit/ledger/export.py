@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedmerit.columns import CLIENT, REJECTION, values_of
-from fedmerit.errors import LedgerError, MissingExtraError, UnknownNameError
+from fedmerit.errors import FedMeritError, LedgerError, MissingExtraError, UnknownNameError
 from fedmerit.files import whole_file
 from fedmerit.ledger.reading import StoredRound
 from fedmerit.ledger.store import Ledger
@@ -25,7 +25,8 @@ _TYPES = (
     | {column.name: column.sort.arrow for column in CLIENT}
 )
 COLUMNS = tuple(_TYPES)
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_SKIPPED = "".join(map(chr, range(0x21))) + "\x7f\u0085\u00a0\u200b\u2028\u2029\ufeff'\"`"
 _PARQUET_ROUNDS = 64  # rounds per row group: enough to compress, few enough to hold
 
 
@@ -42,8 +43,12 @@ def export(ledger: Ledger, path: str | Path, form: str, *, since: datetime | Non
     try:
         with whole_file(target) as partial:
             return FORMATS[form](ledger, partial, since)
+    except FedMeritError:
+        raise
     except OSError as error:
         raise LedgerError(f"cannot write {target}: {error.strerror or error}") from error
+    except (ValueError, TypeError, OverflowError, NotImplementedError) as error:  # Arrow's, JSON's
+        raise LedgerError(f"cannot write {target} as {form}: {error}") from error
 
 
 def flat_rows(rounds: Iterable[StoredRound]) -> Iterator[dict[str, Any]]:
@@ -77,10 +82,18 @@ def _write_csv(ledger: Ledger, path: Path, since: datetime | None) -> int:
 
 
 def harmless(value: object) -> object:
-    """Quote text that a spreadsheet would run as a formula: client ids come from strangers."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return "'" + value
-    return value
+    """Make text safe for a spreadsheet: client ids come from strangers.
+
+    What would run as a formula is quoted, also behind spaces, line ends and quotes, which some
+    programs skip. A NUL, behind which others see nothing, is written as its picture.
+    """
+    if not isinstance(value, str):
+        return value
+    shown = value.replace("\x00", "\u2400")
+    runs = shown.lstrip(_SKIPPED).startswith(_FORMULA_STARTS) or shown.startswith(
+        ("\t", "\r", "\n")
+    )
+    return "'" + shown if runs else shown
 
 
 def _write_json(ledger: Ledger, path: Path, since: datetime | None) -> int:

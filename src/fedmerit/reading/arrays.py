@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from fedmerit.errors import DataError, MissingExtraError
-from fedmerit.reading.budget import Budget
+from fedmerit.reading.budget import MOST_ARRAYS, Budget, check_number_of
 
 Array = NDArray[Any]
 # The name of the only array of a file that does not name it.
@@ -57,6 +57,7 @@ def read_npz(path: Path, budget: Budget) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(path) as archive:
+            check_number_of("arrays", len(archive.infolist()), MOST_ARRAYS, path)
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name in arrays:
@@ -79,6 +80,8 @@ def _read_array(stream: IO[bytes], size: int, path: Path, budget: Budget) -> Arr
         raise DataError(f"{path} must hold plain arrays in NumPy's format: {error}") from error
     if dtype.kind not in "biufU":
         raise DataError(f"{path} must hold arrays of numbers, got dtype {dtype}")
+    if any(length < 0 for length in shape):
+        raise DataError(f"{path} must hold arrays of a shape that there is, got {shape}")
     expected = math.prod(shape) * dtype.itemsize
     if stream.tell() + expected != size:
         raise DataError(

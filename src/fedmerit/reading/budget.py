@@ -1,11 +1,16 @@
-"""How many bytes may be read: asked for before anything is allocated."""
+"""How much may be read, in bytes and in number: asked for before anything is built."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedmerit.errors import DataError
 
 GIGABYTE = 10**9
 DEFAULT_LIMIT = 4 * GIGABYTE
+# A client costs more than its bytes: a name, a row in every table.
+MOST_CLIENTS = 100_000
+MOST_ARRAYS = 1_000_000
+MOST_LETTERS = 10_000  # in a name
 
 
 class Budget:
@@ -20,9 +25,32 @@ class Budget:
 
     def take(self, size: int, path: Path) -> None:
         """Set `size` bytes aside for an array of `path`."""
+        if size < 0:
+            raise DataError(f"arrays of {path} must not have a negative size, got {size} bytes")
         if size > self._left:
             raise DataError(
                 f"arrays must take at most {self._limit / GIGABYTE:g} GB together, got more "
                 f"in {path}; raise the limit if that is meant"
             )
         self._left -= size
+
+
+def check_number_of(what: str, count: int, most: int, path: Path) -> None:
+    """Refuse more things than there is room for."""
+    if count > most:
+        raise DataError(f"{path} must hold at most {most} {what}, got {count}")
+
+
+def check_names(names: Sequence[str], path: Path) -> tuple[str, ...]:
+    """Return names that can be written down: not endless, and valid Unicode."""
+    check_number_of("clients", len(names), MOST_CLIENTS, path)
+    for name in names:
+        if len(name) > MOST_LETTERS:
+            raise DataError(
+                f"names in {path} must have at most {MOST_LETTERS} letters, got {len(name)}"
+            )
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"names in {path} must be valid Unicode, got {name!r}") from None
+    return tuple(names)

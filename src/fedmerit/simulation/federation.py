@@ -105,7 +105,7 @@ class Federation:
     def fingerprint(self) -> str:
         """Digest of all that decides what a round gives; the number of rounds is not part of it."""
         digest = hashlib.sha256(repr(replace(self.config, rounds=1)).encode())
-        digest.update(f"{self.task.name}{_training_shape(self.dataset)}".encode())
+        digest.update(f"{self.task.name}{self.dataset.digest}".encode())
         config, plain = self.config, FederationConfig()
         for name in ("extra", "touched", "scored"):
             if getattr(config, name) != getattr(plain, name):
@@ -262,7 +262,3 @@ class Federation:
             signals=signals,
             behaviours=[self.behaviours[client].label for client in reports],
         )
-
-
-def _training_shape(data: Dataset | ClickLog) -> tuple[int, ...]:
-    return data.x.shape if isinstance(data, ClickLog) else data.train_x.shape

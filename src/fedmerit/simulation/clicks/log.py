@@ -1,11 +1,13 @@
 """From events to what a model may see: dense ids, histories, and a split by time."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import DataError, UnknownNameError
+from fedmerit.simulation.cache import array_digest
 from fedmerit.simulation.clicks.events import Events, Ids
 from fedmerit.validation import check_count
 
@@ -77,6 +79,11 @@ class ClickLog:
     items: int
     categories: int
     contexts: int
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that is trained and tested on."""
+        return array_digest(vars(self), ("user", "x", "label", "time", "part", "category"))
 
     @property
     def sizes(self) -> tuple[int, ...]:
