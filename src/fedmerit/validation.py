@@ -165,7 +165,7 @@ def check_frame(
     """Check what is known of the parameters themselves: public vectors and layers."""
     return (
         None if public is None else _check_public(public, parameters),
-        None if layers is None else _check_layers(layers, parameters),
+        None if layers is None else check_layers(layers, parameters),
     )
 
 
@@ -189,6 +189,36 @@ def check_weights(weights: ArrayLike, clients: int) -> NDArray[np.float64]:
     array = array / largest  # first by the largest: the sum of huge weights could overflow
     scaled: NDArray[np.float64] = array / array.sum()
     return scaled
+
+
+def check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.int64]:
+    """Check the layer of each parameter."""
+    array = _as_array(layers, "layers")
+    if array.dtype.kind not in "iu":
+        raise UpdatesError(f"layers must be integers, got dtype {array.dtype}")
+    if array.shape != (parameters,):
+        raise UpdatesError(
+            f"layers must have one entry per parameter, shape ({parameters},), got {array.shape}"
+        )
+    checked = array.astype(np.int64, copy=False)
+    if checked.min() < 0:
+        raise UpdatesError(f"layers must not be negative, got {checked.min()}")
+    if checked.max() > MAX_LAYER:
+        raise UpdatesError(f"layers must be at most {MAX_LAYER}, got {checked.max()}")
+    return checked
+
+
+def check_positions(name: str, positions: ArrayLike, *, below: int) -> NDArray[np.int64]:
+    """Check a vector of whole numbers, each at least 0 and less than `below`."""
+    array = _as_array(positions, name)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"{name} must be a vector of integers, got {array.dtype} of shape {array.shape}"
+        )
+    if array.min() < 0 or array.max() >= below:
+        odd = array.min() if array.min() < 0 else array.max()
+        raise InvalidInputError(f"{name} must be at least 0 and less than {below}, got {odd}")
+    return array.astype(np.int64, copy=False)
 
 
 def check_vector(values: ArrayLike, *, name: str, length: int | None = None) -> NDArray[np.float64]:
@@ -269,19 +299,3 @@ def _check_previous(previous: ArrayLike, clients: int, parameters: int, finite: 
             f"got {matrix.shape}"
         )
     return matrix
-
-
-def _check_layers(layers: ArrayLike, parameters: int) -> NDArray[np.int64]:
-    array = _as_array(layers, "layers")
-    if array.dtype.kind not in "iu":
-        raise UpdatesError(f"layers must be integers, got dtype {array.dtype}")
-    if array.shape != (parameters,):
-        raise UpdatesError(
-            f"layers must have one entry per parameter, shape ({parameters},), got {array.shape}"
-        )
-    checked = array.astype(np.int64, copy=False)
-    if checked.min() < 0:
-        raise UpdatesError(f"layers must not be negative, got {checked.min()}")
-    if checked.max() > MAX_LAYER:
-        raise UpdatesError(f"layers must be at most {MAX_LAYER}, got {checked.max()}")
-    return checked

@@ -24,7 +24,7 @@ from flwr.serverapp.strategy import (
     Result,
 )
 
-from fedmerit import Kind, Ledger
+from fedmerit import Kind, Ledger, Merit, RoundRules, reward_rule
 from fedmerit.errors import InvalidInputError, SettingError
 from fedmerit.flower import FedMerit
 from tests.flower.federation import (
@@ -396,3 +396,26 @@ def test_the_log_says_what_replies_are_weighted_by(settings, told, caplog):
     assert line.endswith(f"Weighted by: {told}")
     weigher = getattr(strategy.inner, "strategy", strategy.inner)
     assert weigher.weighted_by_key == settings.get("weighted_by_key", "num-examples")
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"scorer": "merti"}, "did you mean 'merit'"),
+        ({"reward": "positive"}, "settings it must have: budget"),
+        ({"reward": 10}, "reward must be a RewardRule or its name, got 10"),
+        ({"rules": "merit"}, "rules must be RoundRules, got 'merit'"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"older": 0}, "older must be at least 1, got 0"),
+        ({"key": b"secret"}, "key must be a SigningKey"),
+        ({"record": "log"}, "record must be a callable, got 'log'"),
+    ],
+)
+def test_settings_are_refused_before_any_client_trains(settings, match):
+    with pytest.raises(InvalidInputError, match=match):
+        FedMerit(**settings)
+
+
+def test_names_are_the_same_as_objects():
+    named = FedMerit(scorer="merit", reward="positive:budget=1000")
+    assert named.rules == RoundRules(Merit(), reward=reward_rule("positive", budget=1000))

@@ -3,11 +3,12 @@
 import dataclasses
 import math
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from fedmerit import Kind, Ledger, RoundRules, Server
+from fedmerit import Kind, Ledger, RoundRules, Server, score
 from fedmerit.errors import (
     FedMeritError,
     InvalidInputError,
@@ -16,7 +17,10 @@ from fedmerit.errors import (
     UnknownNameError,
     UpdatesError,
 )
-from fedmerit.types import Contributions
+from fedmerit.report import open_source
+from fedmerit.report.data import page_data
+from fedmerit.scorers import make_scorer
+from fedmerit.types import Contributions, needs_of
 from tests.server.federation import (
     CLIENTS,
     PARAMETERS,
@@ -452,7 +456,21 @@ def test_when_everybody_is_excluded_the_model_stays():
         ({"rule": "mode"}, UnknownNameError, "rule must be one of"),
         ({"alpha": -1}, SettingError, "alpha must be at least 0, got -1"),
         ({"rules": RoundRules(), "alpha": 1}, SettingError, "got both: alpha"),
+        ({"rules": "merit"}, SettingError, "rules must be RoundRules, got 'merit'"),
         ({"older": 0}, InvalidInputError, "older must be"),
+        ({"remembered": -1}, InvalidInputError, "remembered must be at least 0, got -1"),
+        ({"seed": -1}, SettingError, "seed must be at least 0, got -1"),
+        ({"seed": 1.5}, SettingError, "seed must be an integer, got 1.5"),
+        ({"key": "secret"}, SettingError, "key must be a SigningKey, got 'secret'"),
+        ({"record": 3}, SettingError, "record must be a callable, got 3"),
+        ({"layers": [0, 1]}, InvalidInputError, "layers must have one entry per parameter"),
+        ({"layers": np.full(PARAMETERS, -1)}, InvalidInputError, "layers must not be negative"),
+        ({"scored": [PARAMETERS]}, InvalidInputError, f"scored must be .* less than {PARAMETERS}"),
+        ({"scored": [0.5]}, InvalidInputError, "scored must be a vector of integers, got float64"),
+        ({"scored": []}, InvalidInputError, "scored must be a vector of integers"),
+        ({"touched": [1, 0]}, InvalidInputError, "touched must not decrease"),
+        ({"touched": [-1, 0]}, InvalidInputError, "touched must be at least 0"),
+        ({"touched": [0] * (PARAMETERS + 1)}, InvalidInputError, "touched must be of at most"),
     ],
 )
 def test_what_is_wrong_with_settings_is_said_at_once(settings, error, match, tmp_path):
@@ -599,23 +617,86 @@ def test_contributions_are_sums_over_results():
     ],
     ids=str,
 )
-def test_every_zero_has_a_flag_with_a_kind(settings):
-    server = new(**settings, **PAYING)
+def test_every_zero_has_a_flag_with_a_kind_in_result_ledger_and_page(settings, tmp_path):
+    path, results = tmp_path / "run.ledger", []
+    with new(**settings, **PAYING, ledger=path) as server:
+        for number in range(1, 5):
+            sent = updates(number)
+            sent["rev"] = -sent["ann"]
+            sent["twin"] = sent["ann"].copy()
+            sent["none"] = 0 * sent["ann"]
+            sent["short"] = sent["ann"][1:]
+            sent["stale"] = (
+                server.state.history.updates[0] if number > 1 else sent["none"] + np.float32(1e-3)
+            )
+            results.append(server.settle(updates=sent))
+    with Ledger.open(path, read_only=True) as ledger:
+        records = list(ledger.rounds())
+    page = page_data(open_source(path))
+    told = {
+        client["name"]: dict(zip(client["at"], client["why"], strict=False))
+        for client in page["clients"]
+    }
     zeros = 0
-    for number in range(1, 5):
-        sent = updates(number)
-        sent["rev"] = -sent["ann"]
-        sent["twin"] = sent["ann"].copy()
-        sent["none"] = 0 * sent["ann"]
-        sent["stale"] = (
-            server.state.history.updates[0] if number > 1 else sent["none"] + np.float32(1e-3)
-        )
-        result = server.settle(updates=sent)
+    for place, (result, record) in enumerate(zip(results, records, strict=True)):
+        stored = {client.client: client for client in record.clients}
+        assert set(result.flags) == {*sent}
         for client in result.scores:
             if result.weights[client] == 0 or result.payments.get(client) == 0:
                 zeros += 1
-                assert isinstance(result.flags[client].kind, Kind), (number, client)
+                assert isinstance(result.flags[client].kind, Kind), (place, client)
+                assert stored[client].flag == result.flags[client]
+                assert told[client][place], "the page has the reason's number"
+        assert result.flags["short"].kind is Kind.REFUSED
+        assert [(r.client, r.kind) for r in record.rejected] == [("short", Kind.REFUSED)]
+        assert [place, "short"] in [
+            [at, page["clients"][n]["name"]] for at, n, _ in page["rejected"]
+        ]
     assert zeros
+
+
+@dataclass(frozen=True)
+class Halved:
+    """Wraps another scorer, and hands on what it needs."""
+
+    inner: object
+
+    @property
+    def needs(self):
+        return needs_of(self.inner)
+
+    def score(self, inputs, rng):
+        result = self.inner.score(inputs, rng)
+        return dataclasses.replace(result, scores=result.scores / 2)
+
+
+@pytest.mark.parametrize("wrap", [lambda scorer: scorer, Halved], ids=["plain", "wrapped"])
+def test_reputation_gets_the_trust_that_it_asks_for(wrap):
+    """Whoever agreed before counts for more now: two rounds are not twice one round."""
+    server = new(scorer=wrap(make_scorer("reputation")))
+    first = server.settle(updates=updates(1))
+    known = {client: total.score for client, total in server.contributions().items()}
+    second = server.settle(updates=updates(2))
+    sent = np.stack([updates(2)[client] for client in CLIENTS])
+    trust = [server.state.history.trust[client] for client in CLIENTS]
+    assert known == first.scores
+    before = [t - w for t, w in zip(trust, second.contributions.work, strict=True)]
+    expected = score(sent, method="reputation", trust=before, rng=0).scores
+    forgetful = score(sent, method="reputation", rng=0).scores
+    factor = 2 if wrap is Halved else 1
+    found = np.array([second.scores[client] for client in CLIENTS]) * factor
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert abs(found - forgetful).max() > 1e-3
+
+
+def test_a_wrapper_around_merit_loses_nothing():
+    plain, wrapped = new(**PAYING), new(scorer=Halved(make_scorer("merit")), **PAYING)
+    for number in (1, 2, 3):
+        one, other = (s.settle(updates=updates(number)) for s in (plain, wrapped))
+        assert one.flags == other.flags
+        assert one.weights == other.weights
+        assert {c: s / 2 for c, s in one.scores.items()} == other.scores
+    assert plain.verdicts() == wrapped.verdicts()
 
 
 def test_labels_and_metrics_reach_the_ledger_and_the_page(tmp_path):

@@ -27,6 +27,7 @@ from fedmerit.scorers import PublishedPCA
 from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
+from fedmerit.server.rules import check_run
 from fedmerit.server.totals import called, lines_of, round_metrics
 from fedmerit.types import ClientRecord, RoundRecord, Scorer
 
@@ -112,6 +113,7 @@ class FedMerit(Strategy):
         }
         self.inner = _fedavg(fedavg) if strategy is None else _checked(strategy, fedavg)
         self.rules = RoundRules.of(rules, settings, beside=inspect.signature(FedMerit).parameters)
+        check_run(seed, key, record, older, remembered)
         self.ledger = None if ledger is None else Path(ledger)
         self.seed, self.resume = seed, resume
         self._key, self._record = key, record

@@ -23,6 +23,7 @@ from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
 from fedmerit.server.replies import Replies, clean
+from fedmerit.server.rules import check_run
 from fedmerit.server.totals import lines_of, round_metrics
 from fedmerit.types import FloatArray, Rejection, RoundRecord
 
@@ -70,7 +71,8 @@ class MeritAggregator(Aggregator):
         # FLARE's job API writes a job from attributes that are named and valued as the arguments.
         self.rules, self.ledger, self.key, self.seed = rules, ledger, key, seed
         self.older, self.remembered, self.record = older, remembered, record
-        self._rules = RoundRules() if rules is None else rules
+        self._rules = RoundRules.of(rules, {})
+        check_run(seed, key, record, older, remembered)
         self._server: Server | None = None
         self._lock = Lock()  # replies come in threads of their own
         self._current = -1

@@ -1,16 +1,18 @@
 """How a round is settled: one frozen set of rules that checks itself, and passes as a whole."""
 
 import inspect
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import RewardRule, parse_reward
+from fedmerit.ledger import SigningKey
 from fedmerit.panel import Panel
 from fedmerit.scorers import Merit, make_scorer
-from fedmerit.types import Needs, Scorer, needs_of
+from fedmerit.server.history import RoundHistory
+from fedmerit.types import Needs, RoundRecord, Scorer, needs_of
 from fedmerit.validation import check_count, check_number
 
 SIZES = ("claimed", "audited", "ignore")
@@ -119,6 +121,8 @@ class RoundRules:
 
         `beside` are the caller's other arguments, of which an unknown name may be a misspelling.
         """
+        if rules is not None and not isinstance(rules, cls):
+            raise SettingError(f"rules must be RoundRules, got {rules!r}")
         names = [known.name for known in fields(cls)]
         for name in settings:
             if name not in names:
@@ -146,3 +150,20 @@ def _identities(registered: object) -> tuple[str, ...]:
     if isinstance(registered, str) or not isinstance(registered, Iterable):
         raise SettingError(f"registered must be a collection of client ids, got {registered!r}")
     return tuple(sorted({str(client) for client in registered}))
+
+
+def check_run(
+    seed: int | None,
+    key: SigningKey | None,
+    record: Callable[[RoundRecord], None] | None,
+    older: int,
+    remembered: int,
+) -> None:
+    """Check what a run is given beside its rules, before any client trains."""
+    RoundHistory(older, remembered)
+    if seed is not None:
+        check_count("seed", seed, least=0)
+    if key is not None and not isinstance(key, SigningKey):
+        raise SettingError(f"key must be a SigningKey, got {key!r}"[:200])
+    if record is not None and not callable(record):
+        raise SettingError(f"record must be a callable, got {record!r}")

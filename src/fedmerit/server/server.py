@@ -40,7 +40,7 @@ from fedmerit.server.judging import (
 from fedmerit.server.layout import Array, Layout, as_array, cut_text
 from fedmerit.server.plain import from_plain, to_plain
 from fedmerit.server.replies import Replies, check_size, clean
-from fedmerit.server.rules import RoundRules
+from fedmerit.server.rules import RoundRules, check_run
 from fedmerit.server.state import (
     ServerState,
     read_state,
@@ -51,6 +51,7 @@ from fedmerit.server.state import (
 from fedmerit.server.totals import Total, with_round
 from fedmerit.tables import Table, Tabular, to_html
 from fedmerit.types import Contributions, FloatArray, Rejection, RoundRecord, freeze
+from fedmerit.validation import check_layers, check_positions
 from fedmerit.version import __version__
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class Result(Tabular):
     round : int
     scores, weights : mapping of client to float
     flags : mapping of client to Flag or None
-        What speaks against a report, or why it has no weight or no pay.
+        What speaks against a report, or why it has no weight or no pay; also of replies that were
+        not used.
     payments : mapping of client to int
         In the smallest unit; empty without a reward rule.
     rejected : mapping of client to str
@@ -97,7 +99,10 @@ class Result(Tabular):
             record.round,
             {client.client: client.score for client in used},
             {client.client: client.weight for client in used},
-            {client.client: client.flag for client in used},
+            {
+                **{r.client: Flag(r.kind, r.reason) for r in record.rejected},
+                **{client.client: client.flag for client in used},
+            },
             {c.client: c.reward for c in record.clients if c.reward is not None},
             {refusal.client: refusal.reason for refusal in record.rejected},
             contributions,
@@ -203,9 +208,9 @@ class Server:
         **settings: object,
     ) -> None:
         self.rules = RoundRules.of(rules, settings, beside=inspect.signature(Server).parameters)
+        check_run(seed, key, record, older, remembered)
         self.seed, self._record, self._key = seed, record, key
         self._about, self._run = dict(about or {}), uuid4().hex
-        self._layers, self._scored, self._touched = layers, scored, touched
         self._state_path = None if state is None else Path(state)
         self._pending: RoundRecord | None = None
         self._judged: Judgement | None = None
@@ -217,6 +222,10 @@ class Server:
         arrays = self._arrays(model)
         self.layout = Layout(arrays.items())
         self._fixed = self._own_copies(arrays)
+        d = self.layout.parameters
+        self._layers = None if layers is None else check_layers(layers, d)
+        self._scored = None if scored is None else check_positions("scored", scored, below=d)
+        self._touched = None if touched is None else _check_rows(touched, d)
         first = freeze(self.layout.flatten(arrays.items()))
         self.state = ServerState(0, RoundHistory(older, remembered).published(first))
         self._ledger: Ledger | None = None
@@ -684,6 +693,15 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_rows(touched: NDArray[np.int64], parameters: int) -> NDArray[np.int64]:
+    rows = check_positions("touched", touched, below=2**31)
+    if len(rows) > parameters:
+        raise UpdatesError(f"touched must be of at most {parameters} parameters, got {len(rows)}")
+    if (np.diff(rows) < 0).any():
+        raise UpdatesError("touched must not decrease: the parameters of a row lie together")
+    return rows
 
 
 def _number(name: object, value: Any) -> float:

@@ -140,6 +140,7 @@ class FederationConfig:
             )
         check_count("rounds", self.rounds, least=1)
         check_count("seed", self.seed, least=0)
+        RoundRules.of(self.rules, {})
         if self.touched and self.rules.rule != "mean":
             raise SettingError(f"touched needs rule mean, got {self.rules.rule}")
         if self.scored not in SCORED:
