@@ -120,7 +120,11 @@ REWARDS = {
     "exponential": [{"scale": 10.0, "rate": 2.0, "cap": 10000}],
     "fee-plus-bonus": [{"budget": 997, "fee": 13}, {"budget": 500, "fee": 5, "cap": 200}],
     "identity": [{"slope": 1000.0}],
-    "positive": [{"budget": 1000}, {"budget": 1001, "minimum": 50, "floor": 7, "excluded_pay": 2}],
+    "positive": [
+        {"budget": 1000},
+        {"budget": 1001, "minimum": 50, "floor": 7, "excluded_pay": 2},
+        {"budget": 1001, "minimum": 50, "floor": 60, "excluded_pay": 50},
+    ],
     "softmax": [{"budget": 1000}, {"budget": 100, "alpha": 3.0, "positive_only": False}],
 }
 # Three rounds of six clients under these rules: scorer, weighting, rule, reward.
