@@ -1,0 +1,1 @@
+"""LoRA adapters of a tiny transformer in Flower, with contributions by fedmerit."""

@@ -1,0 +1,97 @@
+"""The examples run as their pages say, offline."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedmerit.ledger import Ledger
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_the_plain_loop_finds_who_did_not_work():
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / "plain-loop" / "run.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = dict(line.split(": ", 1) for line in run.stdout.splitlines())
+    riders = {"replays", "noise"}
+    assert set(lines) == {f"clinic {n}" for n in range(8)} | riders
+    weight = {client: float(line.split()[1].rstrip(",")) for client, line in lines.items()}
+    flagged = {client: int(line.split()[4]) for client, line in lines.items()}
+    for client, times in flagged.items():
+        assert times >= 3 if client in riders else times == 0, lines[client]
+    honest = min(weight[client] for client in weight.keys() - riders)
+    assert max(weight[rider] for rider in riders) < honest / 3
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
+    """Six clients train, one sends noise, one replays, one has adapters of another rank."""
+    pytest.importorskip("peft")
+    torch = pytest.importorskip("torch")
+    from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+
+    from fedmerit.flower.local import LocalGrid
+
+    folder = EXAMPLES / "flower-lora"
+    monkeypatch.syspath_prepend(folder)
+    from flower_lora import client_app, server_app, task
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    told = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    config = {**told, "ledger": str(tmp_path / "run.ledger")}
+
+    def context(part):
+        return Context(1, part, {"partition-id": part, "num-partitions": 6}, RecordDict(), config)
+
+    def works(part):
+        return lambda message: client_app.app(message, context(part))
+
+    models = []
+
+    def sends(change):
+        def reply(message):
+            model = {name: array.numpy() for name, array in message.content["arrays"].items()}
+            models.append(model)
+            arrays = {name: Array(values) for name, values in change(model).items()}
+            metrics = MetricRecord({"train_loss": 1.0, "num-examples": 48})
+            content = {"arrays": ArrayRecord(arrays), "metrics": metrics}
+            return Message(RecordDict(content), reply_to=message)
+
+        return reply
+
+    rng = np.random.default_rng(0)
+
+    def noise(model):
+        drawn = {name: rng.normal(0, 0.02, values.shape) for name, values in model.items()}
+        return {name: (values + drawn[name]).astype("f4") for name, values in model.items()}
+
+    def larger(_model):
+        return {name: v.numpy() for name, v in task.adapters_of(task.new_model(8)).items()}
+
+    nodes = {100 + part: works(part) for part in range(6)}
+    nodes |= {200: sends(noise), 201: sends(lambda model: model), 202: sends(larger)}
+    try:
+        server_app.app(LocalGrid(nodes), context(0))
+    finally:
+        torch.set_num_threads(threads)
+    with Ledger.open(config["ledger"], read_only=True) as ledger:
+        rounds = list(ledger.rounds())
+    assert len(rounds) == 3
+    assert rounds[-1].metrics["loss"] < rounds[0].metrics["loss"]
+    for record in rounds:
+        flagged = {client.client for client in record.clients if client.flagged}
+        assert flagged <= {"200", "201"}  # nobody who trained
+        assert "200" in flagged
+        (refused,) = record.rejected
+        assert refused.client == "202"
+        assert "lora_A.weight must have shape (4, 32), got (8, 32)" in refused.reason
