@@ -137,12 +137,19 @@ def working(seed, extra=None):
 MODEL = {"a.weight": np.zeros((30, 20), np.float32), "a.bias": np.zeros(20, np.float32)}
 
 
-@WAYS
-@pytest.mark.parametrize("usable", [0, 1])
-def test_with_too_few_replies_the_round_is_skipped_and_the_model_stays(usable, way):
+def test_a_single_reply_is_the_next_model_as_in_fedavg():
+    nodes = {**dict.fromkeys(range(10, 14), silent), 10: working(10)}
+    result, (record, _) = start(nodes, MODEL)
+    assert (result.arrays["a.weight"].numpy() != MODEL["a.weight"]).any()
+    (client,) = record.clients
+    assert (client.weight, client.flag.kind) == (1.0, Kind.UNDECIDED)
+
+
+@pytest.mark.parametrize(("usable", "weighting"), [(0, "engine"), (0, "gated"), (1, "gated")])
+def test_with_too_few_replies_the_round_is_skipped_and_the_model_stays(usable, weighting):
     nodes = dict.fromkeys(range(10, 14), silent)
     nodes |= {number: working(number) for number in range(10, 10 + usable)}
-    result, records = start(nodes, MODEL, **way)
+    result, records = start(nodes, MODEL, weighting=weighting)
     for name, value in MODEL.items():
         np.testing.assert_array_equal(result.arrays[name].numpy(), value)
     assert [record.round for record in records] == [1, 2]

@@ -44,12 +44,19 @@ def test_a_majority_of_tiny_reports_cannot_turn_away_those_who_work():
     assert judged.rejected == ()
 
 
-@pytest.mark.parametrize("clients", [0, 1])
-def test_a_round_that_nobody_can_be_compared_in_is_skipped(clients):
+def test_a_single_reply_is_taken_as_fedavg_takes_it():
+    updates = example_round(clients=6, parameters=400)[:1]
+    judged = judge(updates, RoundRules(reward="positive:budget=10"))
+    (client,) = judged.clients
+    assert (client.weight, client.flag.kind, client.reward) == (1.0, Kind.UNDECIDED, None)
+    np.testing.assert_array_equal(combine_round(RoundRules(), judged), updates[0])
+
+
+@pytest.mark.parametrize(("clients", "weighting"), [(0, "engine"), (0, "gated"), (1, "gated")])
+def test_a_round_that_nobody_can_be_compared_in_is_skipped(clients, weighting):
     updates = example_round(clients=6, parameters=400)[:clients]
-    judged = judge(updates, RoundRules(), rejected=[Rejection("x", "late")])
+    judged = judge(updates, RoundRules(weighting=weighting), rejected=[Rejection("x", "late")])
     assert judged.skipped
-    assert combine_round(RoundRules(), judged) is None
     assert judged.clients == ()
     assert [(refusal.client, refusal.kind) for refusal in judged.rejected] == [
         ("x", Kind.REFUSED),

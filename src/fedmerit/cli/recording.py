@@ -36,7 +36,8 @@ def _opened(
     key = None if sign is None else SigningKey.load(sign)
     config = federation.config
     # The number of rounds is left out: a run may be continued for longer than was planned.
-    settings = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "rounds"}
+    names = [f.name for f in fields(config) if f.name not in ("rounds", "rules")]
+    settings = {name: getattr(config, name) for name in names} | config.rules.settings()
     settings = {
         name: value if isinstance(value, int | float | str | None) else repr(value)
         for name, value in settings.items()

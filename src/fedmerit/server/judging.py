@@ -25,6 +25,7 @@ from fedmerit.incentive.paying import pay_round
 from fedmerit.incentive.rewards import Payments
 from fedmerit.rng import stream
 from fedmerit.server.history import RoundHistory
+from fedmerit.server.layout import Layout
 from fedmerit.server.replies import Replies
 from fedmerit.server.rules import RoundRules
 from fedmerit.types import ClientRecord, Contributions, FloatArray, Rejection
@@ -33,6 +34,8 @@ from fedmerit.validation import MIN_CLIENTS, check_weights
 # Longer than so many times the typical update and the global model is no update but an attack on
 # the arithmetic. Shrinking handles what is merely long.
 ABSURD_NORM = 1000.0
+# Why nobody can be compared.
+FEWEST = f"scores need {MIN_CLIENTS} usable replies, got {{}}"
 # Chance that a length is called far out in a round of equals.
 LENGTH_RATE = 0.01
 
@@ -144,29 +147,36 @@ def judge_round(
     Returns
     -------
     Judgement
-        With fewer than two usable replies the round is skipped.
+        Where nobody can be scored, because a single reply came or the scorer refuses the round, the
+        engine's own weights count as in FedAvg; other weightings skip the round.
     """
     clock = Clock() if clock is None else clock
     replies, strangers = _known(rules, replies)
     replies, absurd = _screen(replies, history.models[-1])
     refused = (*rejected, *strangers, *absurd)
     clients = list(replies.clients)
-    if len(clients) < MIN_CLIENTS:
-        reason = f"scores need {MIN_CLIENTS} usable replies, got {len(clients)}"
-        return skip_round(history, replies, refused, reason)
+    unscored = "" if len(clients) >= MIN_CLIENTS else FEWEST.format(len(clients))
+    if not clients or (unscored and rules.weighting != "engine"):
+        return skip_round(history, replies, refused, unscored)
     contributions = None
     seen = replies if scored is None else replies.at(scored)
-    if rules.scorer is not None:
+    if rules.scorer is not None and not unscored:
         with clock.phase("scoring"):
             known = history if scored is None else history.at(scored)
             layer = layers if layers is None or scored is None else layers[scored]
             needs = rules.needs
             levels = None if needs.floats else seen.signals
             inputs = known.inputs(clients, seen.updates if levels is None else levels, layer, needs)
-            contributions = rules.scorer.score(inputs, rng)
+            try:
+                contributions = rules.scorer.score(inputs, rng)
+            except InvalidInputError as error:
+                if rules.weighting != "engine":
+                    raise
+                unscored = str(error)
             del inputs  # as large as the updates themselves
-            known = known.remembering(clients, seen.updates, contributions, needs)
-            history = replace(known, models=history.models)
+            if contributions is not None:
+                known = known.remembering(clients, seen.updates, contributions, needs)
+                history = replace(known, models=history.models)
     out = np.array([client in harmful for client in clients], dtype=np.bool_)
     if contributions is not None and out.any():
         contributions = replace(contributions, eligible=contributions.eligible & ~out)
@@ -177,7 +187,10 @@ def judge_round(
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
         keep = kept_share(norms, sizes, weights, contributions.evidence.members, LENGTH_RATE)
     payments, unpaid = pay(rules, contributions, clients, refused, worked)
-    records = _client_records(replies, weights, keep, contributions, payments, refused, unpaid, out)
+    why = Flag(Kind.UNDECIDED, unscored) if unscored and rules.scorer is not None else None
+    records = _client_records(
+        replies, weights, keep, contributions, payments, refused, unpaid, out, why
+    )
     return Judgement(
         replies, weights, keep, records, refused, history, contributions, sizes is not None
     )
@@ -239,20 +252,41 @@ def skip_round(
     return Judgement(replies.only([]), nobody, nobody, (), (*rejected, *alone), history)
 
 
+def combine_models(
+    judged: Judgement, start: FloatArray, layout: Layout, clock: Clock | None = None
+) -> FloatArray:
+    """Return the next model, (d,): FedAvg of the models that were sent, `start` being the last one.
+
+    Where nobody is excluded or shortened it is FedAvg's to the last bit, which a sum of updates is
+    not.
+    """
+    replies = judged.replies
+    assert replies.models is not None, "clients sent models"
+    used = [row for row in replies.in_order() if judged.weights[row] > 0]
+
+    def model(row: int) -> FloatArray:
+        assert replies.models is not None, "clients sent models"
+        if judged.keep[row] < 1:
+            kept = np.asarray(judged.keep[row], dtype=layout.dtype)
+            return np.asarray(start + replies.updates[row] * kept)
+        return replies.models(replies.clients[row])
+
+    with (Clock() if clock is None else clock).phase("aggregation"):
+        return layout.mean(map(model, used), judged.weights[used])
+
+
 def combine_round(
     rules: RoundRules,
     judged: Judgement,
     *,
     touched: NDArray[np.int64] | None = None,
     clock: Clock | None = None,
-) -> FloatArray | None:
-    """Combine the updates of a judged round by its weights; None where it was skipped.
+) -> FloatArray:
+    """Combine the updates of a judged round, in which somebody has weight.
 
     `touched`, (e,), is the embedding row of each of the first e parameters: rows are averaged over
     the clients that moved them, see `mean_over_touching`.
     """
-    if judged.skipped:
-        return None
     with (Clock() if clock is None else clock).phase("aggregation"):
         updates = judged.replies.updates
         if (judged.keep < 1).any():
@@ -368,13 +402,17 @@ def _client_records(
     refused: Sequence[Rejection],
     unpaid: str,
     harmful: NDArray[np.bool_],
+    why: Flag | None,
 ) -> tuple[ClientRecord, ...]:
     """Put together what is known about each client of a round; NaN scores where none were made.
+
+    Where nobody was scored, `why` says it of all.
 
     A client whose reply was rejected is among them only if the reward rule pays it nevertheless.
     """
     if contributions is None:
-        contributions = Contributions.of("none", np.full(len(replies.clients), np.nan))
+        nothing = np.full(len(replies.clients), np.nan)
+        contributions = Contributions.of("none", nothing, flags=(why,) * len(nothing))
     rewards = {} if payments is None else payments.by_client()
     labels: Sequence[str | None] = replies.behaviours or [None] * len(replies.clients)
 

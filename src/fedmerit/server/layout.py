@@ -109,6 +109,24 @@ class Layout:
             arrays[name] = values.reshape(self.shapes[name])
         return arrays
 
+    def mean(self, models: Iterable[FloatArray], weights: Iterable[float]) -> FloatArray:
+        """Return the weighted sum of models, (d,), to the bit that of Flower's FedAvg.
+
+        Each array is summed in its own type, one model after the other.
+        """
+        sums: dict[str, Array] = {}
+        for model, weight in zip(models, weights, strict=True):
+            for name, place in self._places.items():
+                part = model[place].astype(self.dtypes[name], copy=False) * float(weight)
+                if name in sums:
+                    sums[name] += part  # type: ignore[misc]
+                else:
+                    sums[name] = part
+        vector = np.empty(self.parameters, dtype=self.dtype)
+        for name, place in self._places.items():
+            vector[place] = sums[name]
+        return vector
+
     def read_update(
         self,
         names: Set[str],

@@ -1,7 +1,7 @@
 """Replies are hostile input, whatever engine brings them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,6 +32,11 @@ class Replies:
         What the clients really did, where that is known.
     labels : mapping
         How clients call themselves, by client.
+    models : callable or None
+        From a client to the model that it sent, as one vector; None where clients sent updates.
+    arrived : sequence of str, optional
+        The clients in the order in which their replies came; sums of models follow it, as FedAvg's
+        do. By default the order of the rows.
     """
 
     clients: Sequence[str]
@@ -40,6 +45,8 @@ class Replies:
     signals: Signals | None = None
     behaviours: Sequence[str] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    models: Callable[[str], FloatArray] | None = None
+    arrived: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.updates)
@@ -57,14 +64,22 @@ class Replies:
         """Return the replies in `rows`, themselves if that is all of them."""
         if len(rows) == len(self.clients):
             return self
-        return Replies(
-            [self.clients[row] for row in rows],
-            self.updates[list(rows)],
-            [self.num_examples[row] for row in rows],
-            self.signals and Signals(self.signals.values[list(rows)], self.signals.levels),
-            self.behaviours and [self.behaviours[row] for row in rows],
-            self.labels,
+        return replace(
+            self,
+            clients=[self.clients[row] for row in rows],
+            updates=self.updates[list(rows)],
+            num_examples=[self.num_examples[row] for row in rows],
+            signals=self.signals
+            and Signals(self.signals.values[list(rows)], self.signals.levels),
+            behaviours=self.behaviours and [self.behaviours[row] for row in rows],
         )
+
+    def in_order(self) -> list[int]:
+        """Return the rows in the order in which the replies came."""
+        if self.arrived is None:
+            return list(range(len(self.clients)))
+        rows = {client: row for row, client in enumerate(self.clients)}
+        return [rows[client] for client in self.arrived if client in rows]
 
     def at(self, positions: NDArray[np.int64]) -> "Replies":
         """Return the replies with the parameters at `positions` only."""

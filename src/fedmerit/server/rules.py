@@ -135,6 +135,11 @@ class RoundRules:
         return rules
 
     @property
+    def averages(self) -> bool:
+        """Whether replies are combined as FedAvg does, apart from who is among them."""
+        return self.weighting == "engine" and self.rule == "mean" and self.norm_bound is None
+
+    @property
     def needs(self) -> Needs:
         """What the scorer asks for."""
         return needs_of(self.scorer)

@@ -32,6 +32,7 @@ from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS, RoundHist
 from fedmerit.server.judging import (
     Clock,
     Judgement,
+    combine_models,
     combine_round,
     judge_round,
     scoring_stream,
@@ -404,16 +405,20 @@ class Server:
         if self._judged is None:
             raise SettingError("a round must be judged before it is combined, got none")
         judged, self._judged = self._judged, None
-        change = None
-        if judged.weights.any():
-            change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
-        if change is not None:
-            vector = (self.state.model + change).astype(self.layout.dtype, copy=False)
+        if not judged.skipped:
+            vector = self._combined(judged)
             if self.layout.holds(vector):
                 # Public is what clients get: the arrays, which may be coarser than the vector.
                 arrays = self.layout.cut(vector)
                 self._publish(freeze(self.layout.flatten(arrays.items())))
         return self.model
+
+    def _combined(self, judged: Judgement) -> FloatArray:
+        start = self.state.model
+        if judged.replies.models is not None and self.rules.averages and self._touched is None:
+            return combine_models(judged, start, self.layout, self.clock)
+        change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
+        return (start + change).astype(self.layout.dtype, copy=False)
 
     def candidates(self, judges: Iterable[str] | None = None) -> Iterator[Candidate]:
         """Yield the models that clients are to judge on their own data, after `combine`.
@@ -523,7 +528,21 @@ class Server:
                 used.append(client)
                 claimed.append(int(number) if number and number.is_integer() else None)
         named = {str(client): clean(label, 60) for client, label in labels.items()}
-        return Replies(used, rows[: len(used)], claimed, labels=named), rejected
+
+        def model(client: str) -> FloatArray:
+            vector = np.empty(self.layout.parameters, dtype=self.layout.dtype)
+            self._read_one(sent[by_text[client]], None, vector)
+            return vector
+
+        replies = Replies(
+            used,
+            rows[: len(used)],
+            claimed,
+            labels=named,
+            models=None if models is None else model,
+            arrived=list(by_text),
+        )
+        return replies, rejected
 
     def _read_one(self, reply: Model, start: FloatArray | None, into: Any) -> None:
         if self._vector:
