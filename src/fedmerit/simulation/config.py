@@ -113,6 +113,9 @@ class FederationConfig:
         Average a row of embeddings over the clients that touched it, not over all.
     scored : str
         What scores look at in models with embeddings: "dense", which every client trains, or "all".
+    models : bool
+        Clients send models, as Flower's do, and FedAvg averages these. False: they send updates;
+        the model is then the same but for rounding.
     """
 
     users: int = 100
@@ -130,6 +133,7 @@ class FederationConfig:
     extra: Assignment = field(default_factory=Assignment, repr=False)
     touched: bool = field(default=False, repr=False)
     scored: str = field(default="dense", repr=False)
+    models: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         check_count("users", self.users, least=2)

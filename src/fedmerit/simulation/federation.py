@@ -107,7 +107,7 @@ class Federation:
         digest = hashlib.sha256(repr(replace(self.config, rounds=1)).encode())
         digest.update(f"{self.task.name}{self.dataset.digest}".encode())
         config, plain = self.config, FederationConfig()
-        for name in ("extra", "touched", "scored"):
+        for name in ("extra", "touched", "scored", "models"):
             if getattr(config, name) != getattr(plain, name):
                 digest.update(f"{name}={getattr(config, name)!r}".encode())
         if config.rules.panel is not None:
@@ -136,7 +136,11 @@ class Federation:
             for c in clients
             if c not in used
         ]
-        server.judge_replies(self._upload({c: reports[c] for c in used}, number, clock), rejected)
+        replies = self._upload({c: reports[c] for c in used}, number, clock)
+        if self.config.models:
+            rows = dict(zip(replies.clients, replies.updates, strict=True))
+            replies = replace(replies, models=lambda client: state.model + rows[client])
+        server.judge_replies(replies, rejected)
         server.combine()
         if self.config.rules.panel is not None:
             with clock.phase("panel"):
