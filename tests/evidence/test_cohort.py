@@ -75,8 +75,8 @@ def test_a_client_that_agrees_on_average_is_not_accused():
 
 
 def test_a_weak_cohort_accuses_nobody():
-    # A quarter of 8 is more than independent clients of three members reach, a quarter of 6 is not.
-    strong = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=8.0))
+    # A third of 9 is more than independent clients of three members reach, one of 6 is not.
+    strong = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=9.0))
     assert strong.flags == (None,) * 3 + (INDEPENDENT,) * 3
     weak = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=6.0))
     assert weak.members.tolist() == [True] * 3 + [False] * 3
@@ -107,7 +107,7 @@ def test_of_equal_groups_the_stronger_is_the_cohort():
 def test_near_copies_are_grouped():
     cosine = np.eye(4)
     cosine[0, 2] = cosine[2, 0] = 0.99
-    copies = near_copies(cosine, 0.01)
+    copies = near_copies(cosine, np.ones(len(cosine), dtype=bool), 0.01)
     assert copies.group_size.tolist() == [2, 1, 2, 1]
     assert copies.twin.tolist() == [2, -1, 0, -1]
 
@@ -116,9 +116,16 @@ def test_where_all_move_alike_nobody_is_a_copy():
     cosine = np.full((6, 6), 0.99) + np.random.default_rng(0).uniform(-0.003, 0.003, (6, 6))
     cosine = (cosine + cosine.T) / 2
     np.fill_diagonal(cosine, 1.0)
-    assert near_copies(cosine, 0.01).twin.tolist() == [-1] * 6
+    assert near_copies(cosine, np.ones(len(cosine), dtype=bool), 0.01).twin.tolist() == [-1] * 6
     cosine[1, 4] = cosine[4, 1] = 1 - 1e-6
-    assert near_copies(cosine, 0.01).twin.tolist() == [-1, 4, -1, -1, 1, -1]
+    assert near_copies(cosine, np.ones(len(cosine), dtype=bool), 0.01).twin.tolist() == [
+        -1,
+        4,
+        -1,
+        -1,
+        1,
+        -1,
+    ]
 
 
 def test_who_is_barred_neither_joins_nor_makes_a_group():

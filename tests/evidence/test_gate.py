@@ -73,9 +73,13 @@ def test_clients_that_move_alike_are_no_copies_of_each_other():
     cosine = 1 - (difference + difference.T) / 2
     np.fill_diagonal(cosine, 1.0)
     assert (cosine > 0.98).sum() > 30
-    assert not alike_pairs(cosine, RATE).any()
+    everybody = np.ones(8, dtype=bool)
+    assert not alike_pairs(cosine, everybody, RATE).any()
     cosine[2, 5] = cosine[5, 2] = 1 - 1e-6
-    assert np.argwhere(alike_pairs(cosine, RATE)).tolist() == [[2, 5], [5, 2]]
+    assert np.argwhere(alike_pairs(cosine, everybody, RATE)).tolist() == [
+        [2, 5],
+        [5, 2],
+    ]
 
 
 def test_few_parameters_judge_nobody_and_say_what_is_needed():

@@ -58,10 +58,26 @@ def test_a_majority_is_the_yardstick_and_not_an_outlier():
     assert (kept(norms)[:6] == 1).all()
 
 
-def test_without_a_cohort_nobody_is_shortened():
+def test_without_a_cohort_all_are_the_yardstick():
     norms = usual(10)
     norms[0] *= 1000
-    assert (kept(norms, members=np.zeros(10, dtype=bool)) == 1).all()
+    share = kept(norms, members=np.zeros(10, dtype=bool))
+    assert share[0] < 0.01
+    assert (share[1:] == 1).all()
+
+
+def test_few_lengths_decide_nothing():
+    """Three of four may be close to each other by chance: the fourth is no outlier for that."""
+    rng = np.random.default_rng(5)
+    cut = sum((kept(np.exp(rng.normal(size=4))) < 1).any() for _ in range(2000))
+    assert cut <= 20 + 3 * np.sqrt(20)  # 1 %
+
+
+def test_a_client_that_is_larger_than_all_others_may_send_what_its_size_accounts_for():
+    sizes = np.array([50.0] * 9 + [3000.0])
+    norms = usual(10) * np.where(sizes > 50, 40.0, 1.0)
+    assert (kept(norms, sizes, sizes / sizes.sum()) == 1).all()
+    assert (kept(norms, sizes, np.full(10, 0.1)) == 1).all()
 
 
 def test_growth_with_size_is_seen_and_its_absence_too():

@@ -3,6 +3,8 @@ import pytest
 
 from fedmerit import Flag, Kind, Watch
 from fedmerit.errors import InvalidInputError, SettingError
+from fedmerit.evidence.bets import bet
+from fedmerit.types import Contributions, Evidence
 from tests.evidence.cohorts import result_from as contributions
 
 
@@ -44,39 +46,66 @@ def test_rounds_without_a_client_do_not_count_against_it(rng):
     assert late.e_value < 1
 
 
-def test_chance_of_ever_flagging_a_weak_worker_is_bounded(rng):
+@pytest.mark.parametrize("least", [2.0, 5.0, 12.0])
+def test_chance_of_ever_flagging_a_weak_worker_is_bounded(least, rng):
     """At the border of the hypothesis, looking after every one of 60 rounds."""
-    runs, ever = 400, 0
-    for _ in range(runs):
-        log_wealth, highest = 0.0, 0.0
-        for _ in range(60):
-            delta = 1.5
-            log_wealth += delta**2 / 2 - delta * rng.normal(loc=delta)
-            highest = max(highest, log_wealth)
-        ever += highest >= np.log(1 / 0.05)
-    assert ever / runs <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / runs)
+    clients, ever = 1000, np.zeros(1000)
+    names, known = [str(c) for c in range(clients)], {}
+    ones = np.ones(clients)
+    for _ in range(60):
+        evidence = Evidence(
+            agreement=least + rng.normal(size=clients),
+            typical=3 * least * ones,
+            deviation=ones.copy(),
+            explained=0 * ones,
+            copies=np.ones(clients, dtype=np.int64),
+            members=np.ones(clients, dtype=bool),
+        )
+        known = bet(known, names, Contributions.of("", 0 * ones, evidence=evidence))
+        ever = np.maximum(ever, [known[name].independent for name in names])
+    assert (ever >= np.log(1 / 0.05)).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / clients)
+
+
+def test_who_agrees_significantly_is_not_bet_against():
+    """However little that is beside the others: the typical client here has 80."""
+    z = np.full((6, 6), 80.0)
+    z[5, :5] = z[:5, 5] = 9.0
+    np.fill_diagonal(z, np.nan)
+    watch = Watch()
+    for _ in range(20):
+        watch.observe(list("abcdef"), contributions(z, parameters=1_000_000_000))
+    assert max(verdict.e_value for verdict in watch.verdicts()) <= 1
 
 
 def test_false_discoveries_need_stronger_evidence_with_more_clients():
+    z = np.full((4, 4), 30.0)
+    z[3, :3] = z[:3, 3] = 0.0
+    np.fill_diagonal(z, np.nan)
+    watch = Watch(rate=0.01)
+    watch.observe(["a", "b", "c", "rider"], contributions(z))
+    assert not any(verdict.flagged for verdict in watch.verdicts())
+    watch.observe(["a", "b", "c", "rider"], contributions(z))
+    assert watch.verdicts()[0].flagged  # each bet multiplies by 90.1; 800 is needed
+    assert watch.verdicts()[0].client == "rider"
+
+
+def test_two_who_agree_are_no_yardstick_for_a_third():
     z = np.full((3, 3), 30.0)
     z[2, :2] = z[:2, 2] = 0.0
     np.fill_diagonal(z, np.nan)
     watch = Watch(rate=0.01)
-    rounds = 0
-    while not any(verdict.flagged for verdict in watch.verdicts()):
-        watch.observe(["a", "b", "rider"], contributions(z))
-        rounds += 1
-    assert rounds == 2  # each bet of 3 gains exp(4.5) = 90; 300 is needed
-    assert watch.verdicts()[0].client == "rider"
+    for _ in range(20):
+        watch.observe(["a", "b", "c"], contributions(z))
+    assert not any(verdict.flagged for verdict in watch.verdicts())
 
 
 def test_flags_given_by_the_scorer_are_kept():
-    z = np.full((3, 3), 30.0)
-    z[2, :2] = z[:2, 2] = 0.0
+    z = np.full((4, 4), 30.0)
+    z[3, :3] = z[:3, 3] = 0.0
     np.fill_diagonal(z, np.nan)
     watch = Watch()
     for _ in range(3):
-        watch.observe(["a", "b", "c"], contributions(z, (None, None, Flag(Kind.REVERSED))))
+        watch.observe(list("abcd"), contributions(z, (None, None, None, Flag(Kind.REVERSED))))
     assert watch.verdicts()[0].flag == Flag(Kind.REVERSED)
     assert watch.verdicts()[0].reason == "reversed"
 

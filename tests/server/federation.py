@@ -5,7 +5,7 @@ import numpy as np
 from fedmerit import Server
 
 CLIENTS = ("ann", "bob", "cat", "dan", "eve")
-SHAPES = {"in.weight": (30, 40), "in.bias": (30,), "out.weight": (20, 30), "out.bias": (20,)}
+SHAPES = {"in.weight": (60, 80), "in.bias": (60,), "out.weight": (40, 60), "out.bias": (40,)}
 PARAMETERS = sum(int(np.prod(shape)) for shape in SHAPES.values())
 
 

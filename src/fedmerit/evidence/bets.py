@@ -1,23 +1,23 @@
 """Bets on clients that do not work: evidence over rounds that survives looking every round.
 
-For each client a wealth is kept that starts at 1 and bets, in every round the client takes part
-in, that it agrees with the cohort like a free rider (mean z about 0) and not at least a little like
-the others (at least a quarter of what is typical in that round). In units of the standard deviation
-of that mean, with x what the client shows and d the quarter, the bet multiplies it by
+Two wealths are kept for each client. Both start at 1. In every round that the client takes part in,
+each puts a share s of itself on an event that a client that works brings about with a chance of at
+most one in a hundred, and is multiplied by ``1 - s + 100 s`` if the event happens and by ``1 - s``
+if not. Its expectation never grows as long as the client works: it is an e-process, and by Ville's
+inequality the chance that it *ever* reaches 1/a is at most a. The events are
 
-    exp(-d x + d^2 / 2),
+- the client agrees with the cohort less than one that shows a third of the typical agreement
+  would in 99 of 100 rounds, and not significantly by itself. The share is what pays best against a
+  client that is independent of the cohort (Kelly's): nothing in rounds in which the cohort itself
+  hardly agrees, at most nine tenths, so that one odd round decides nothing;
+- public information explains the report (`fedmerit.evidence.gate`). The share is a tenth.
 
-whose expectation is at most 1 as long as the client's expected x is at least d: the wealth is
-an e-process, and by Ville's inequality the chance that it *ever* reaches 1/a is at most a. So
-
-- testing again every round costs nothing, and rounds without the client change nothing;
-- in rounds in which the cohort itself hardly agrees d is small, and hardly anything is bet;
-- a second wealth bets on reports that public information explains. A client that works sends one in
-  at most one round of a hundred; each multiplies this wealth by 10.9, every other report by 0.9,
-  which is at most 1 in expectation. The evidence against a client is the mean of both wealths;
-- over clients, e-values give a false discovery rate under any dependence (Wang and Ramdas, "False
-  discovery rate control with e-values", 2022): sorted from above, the client of rank r is named
-  if the e-value of rank r or of a later rank s is at least n / (rate s).
+So testing again every round costs nothing, and rounds without the client change nothing. Who works
+again loses the evidence against it: nine tenths of the first wealth in every round. The evidence
+against a client is the mean of both wealths. Over clients, e-values give a false discovery rate
+under any dependence (Wang and Ramdas, "False discovery rate control with e-values", 2022): sorted
+from above, the client of rank r is named if the e-value of rank r or of a later rank s is at least
+n / (rate s).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.evidence.decisions import upper_quantile, upper_tail
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import Contributions, Evidence
@@ -63,7 +64,7 @@ def bet(
         gain = 0.0
         if result.evidence is not None:
             replayed = flag is not None and flag.kind is Kind.EXPLAINED
-            gain = float(np.log(1 - LIMITS.stake + replayed * LIMITS.stake / LIMITS.honest_replays))
+            gain = float(_gain(np.float64(LIMITS.stake), np.bool_(replayed)))
         # That a client is named says no more than is known here.
         accused = flag is not None and flag.accuses and flag.kind is not Kind.NAMED
         after[client] = Wealth(
@@ -75,15 +76,26 @@ def bet(
     return after
 
 
+def _gain(stake: NDArray[np.float64], happened: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the logarithm of what a wealth is multiplied by."""
+    gain: NDArray[np.float64] = np.log(1 - stake + stake * happened / LIMITS.honest_event)
+    return gain
+
+
 def _gains_by_independence(evidence: Evidence | None, clients: int) -> NDArray[np.float64]:
-    """Return what the first bet gains against each client; 0 where there is no cohort."""
-    if evidence is None:
+    """Return what the first bet gains against each client; 0 where no cohort is to be seen.
+
+    Two who agree may be two who share a secret: they are no yardstick for the others.
+    """
+    if evidence is None or evidence.members.sum() < LIMITS.fewest_members:
         return np.zeros(clients)
     least = LIMITS.least_share * np.maximum(evidence.typical, 0.0) / evidence.deviation
-    stake = np.minimum(least, LIMITS.largest_bet)
-    reached = np.maximum(evidence.agreement / evidence.deviation, LIMITS.least_agreement)
-    gains: NDArray[np.float64] = stake * stake / 2 - stake * reached
-    return gains
+    below = np.minimum(least - upper_quantile(LIMITS.honest_event), LIMITS.significant)
+    power = 1 - upper_tail(below)  # chance of the event for an independent client
+    stake = np.clip(
+        (power - LIMITS.honest_event) / (1 - LIMITS.honest_event), 0.0, LIMITS.largest_stake
+    )
+    return _gain(stake, evidence.agreement / evidence.deviation < below)
 
 
 def rank(known: Mapping[str, Wealth], rate: float) -> tuple[list[str], int]:

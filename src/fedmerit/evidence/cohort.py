@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.evidence.decisions import upper_quantile
 from fedmerit.evidence.gate import alike_pairs
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
@@ -87,13 +87,13 @@ def cohort_of(
     group: what is left of a replay is rounding, and replays of the same update share it.
 
     No agreement is evidence only while the cohort agrees: a client outside is flagged only if one
-    that agrees a quarter as much as is typical would have so little agreement by a chance of at
-    most `LIMITS.family_error` over all clients.
+    that agrees a third as much as is typical would have so little agreement by a chance of at
+    most `LIMITS.accusing` over all clients.
     """
     clients = len(barred)
     admitted = ~barred[ordered].any(axis=1)
     pairs = max(int(admitted.sum()) // 2, 1)
-    threshold = NormalDist().inv_cdf(1 - LIMITS.family_error / pairs)
+    threshold = upper_quantile(LIMITS.family_error / pairs)
     group = _connected(clients, ordered[(z > threshold) & admitted])
     sizes = np.bincount(group, minlength=clients)
     largest = sizes.max()
@@ -137,10 +137,10 @@ def _deviation(peers: NDArray[np.int64], alike: float) -> NDArray[np.float64]:
 def _least_agreement(
     typical: float, deviation: NDArray[np.float64], members: int
 ) -> NDArray[np.float64]:
-    """Return the agreement that hardly anybody stays below who agrees a quarter of the typical."""
+    """Return the agreement that hardly anybody stays below who agrees a third of the typical."""
     if members < LIMITS.fewest_members:
         return np.full(len(deviation), -np.inf)
-    slack = NormalDist().inv_cdf(1 - LIMITS.family_error / len(deviation))
+    slack = upper_quantile(LIMITS.accusing / len(deviation))
     return LIMITS.least_share * typical - slack * deviation
 
 
@@ -161,9 +161,12 @@ def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np
     return breadth
 
 
-def near_copies(cosine: NDArray[np.float64], rate: float) -> Copies:
-    """Group clients whose private parts are nearly the same, but for an error of `rate`."""
-    alike = alike_pairs(cosine, rate)
+def near_copies(cosine: NDArray[np.float64], members: NDArray[np.bool_], rate: float) -> Copies:
+    """Group `members` whose private parts are nearly the same, but for an error of `rate`.
+
+    They are compared with pairs of members: beside noise, honest clients look alike.
+    """
+    alike = alike_pairs(cosine, members, rate)
     group = _connected(len(cosine), np.argwhere(alike))
     sizes = np.bincount(group, minlength=len(cosine))[group]
     first = np.argmax(alike, axis=1)

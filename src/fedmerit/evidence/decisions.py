@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from math import atan, erfc, exp, lgamma, pi, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,12 @@ def upper_tail(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probability that a standard normal exceeds z."""
     tail: NDArray[np.float64] = np.vectorize(lambda x: 0.5 * erfc(x / sqrt(2)), otypes=[float])(z)
     return tail
+
+
+@lru_cache(maxsize=64)
+def upper_quantile(tail: float) -> float:
+    """Return what a standard normal exceeds with probability `tail`."""
+    return NormalDist().inv_cdf(1 - tail)
 
 
 def agreeing_z(

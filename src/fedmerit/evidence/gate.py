@@ -15,6 +15,7 @@ from fedmerit.flags import Flag, Kind
 from fedmerit.types import Contributions, FloatArray
 
 Booleans = NDArray[np.bool_]
+_FEWEST = 2  # values that have a spread
 
 
 def lack_of_power(parameters: int, public: FloatArray | None) -> str:
@@ -45,36 +46,42 @@ def explained_reports(
 ) -> Booleans:
     """Return whose report is public information, (k,).
 
-    Either hardly anything is left of it, which no training gives; or public information explains
-    at least the share `least` of it, and it leaves less unexplained than a report of the `members`
-    would: below a prediction interval of the logarithms, at an error of `rate` over all clients.
+    It leaves less unexplained than a report of the cohort's `members` would, below a prediction
+    interval of the logarithms. Where hardly anything is left, which only training of simple models
+    gives, the error is `rate` for each client, and without a cohort all others of whom more is left
+    count. Where public information explains at least the share `least`, the error is
+    `LIMITS.accusing` over all clients.
     """
     left = np.maximum(1.0 - shares, 0.0)
     nothing: Booleans = left <= LIMITS.nothing_left
-    rest = members & ~nothing
-    candidates = np.flatnonzero(~nothing & (shares >= least))
     logs = np.log(np.maximum(left, LIMITS.nothing_left))
-    for client in candidates:
-        others = logs[rest & (np.arange(len(shares)) != client)]
-        nothing[client] = _far_below(logs[client], others, rate / len(shares))
-    return nothing
+    known = np.zeros_like(nothing)
+    for client in np.flatnonzero(shares >= least):
+        other = ~nothing & (np.arange(len(shares)) != client)
+        cohort = other & members
+        if nothing[client]:
+            others = cohort if cohort.sum() >= _FEWEST else other
+            known[client] = _far_below(logs[client], logs[others], rate)
+        elif cohort.sum() >= LIMITS.fewest_members:
+            known[client] = _far_below(logs[client], logs[cohort], LIMITS.accusing / len(shares))
+    return known
 
 
-def alike_pairs(cosine: NDArray[np.float64], rate: float) -> Booleans:
-    """Return who is nearly a copy of whom, (k, k); nobody of itself.
+def alike_pairs(cosine: NDArray[np.float64], counted: Booleans, rate: float) -> Booleans:
+    """Return who of the `counted`, (k,), is nearly a copy of whom, (k, k); nobody of itself.
 
     Clients with much data of one kind move alike, so that being alike is not enough: a pair must
     differ less than pairs of this round do, below a prediction interval of the logarithms.
     """
-    clients = len(cosine)
-    alike: Booleans = cosine > LIMITS.copy_cosine
+    clients = int(counted.sum())
+    alike: Booleans = (cosine > LIMITS.copy_cosine) & np.logical_and.outer(counted, counted)
     np.fill_diagonal(alike, False)
     if not alike.any() or clients <= LIMITS.fewest_members:
         return np.zeros_like(alike)
-    upper = np.triu_indices(clients, 1)
+    pairs = np.triu(np.logical_and.outer(counted, counted), 1)
     logs = np.log(np.maximum(1.0 - cosine, LIMITS.rounding))
-    centre, spread = middle_and_spread(logs[upper])
-    limit = student_quantile(rate / len(upper[0]), clients - 1)
+    centre, spread = middle_and_spread(logs[pairs])
+    limit = student_quantile(rate / int(pairs.sum()), clients - 1)
     return alike & (logs < centre - limit * spread)
 
 
@@ -87,7 +94,7 @@ def middle_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
 def _far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
     """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
     count = len(others)
-    if count < LIMITS.fewest_members:
+    if count < _FEWEST:
         return False
     spread = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / count)
     return bool(value < np.mean(others) - student_quantile(rate, count - 1) * spread)

@@ -67,27 +67,56 @@ def kept_share(
     weights : (k,) float
         What every update weighs.
     members : (k,) bool
-        Those whose work the round shows: what is usual among them is the yardstick.
+        Those whose work the round shows: what is usual among them is the yardstick; among all,
+        where it shows that of few.
     rate : float
         Chance that one of these lengths is called far out although all come from one kind.
     """
     keep = np.ones(len(norms))
     counted = (norms > 0) & (weights > 0)
-    known = counted & members
-    if known.sum() <= LIMITS.fewest_members:
-        return keep
-    lengths = np.log(np.where(counted, norms, 1.0))
-    if sizes is not None:
-        growth = growth_of(norms[known], sizes[known])
-        if growth is not None:
-            # Length grows with the number of steps, and at most in proportion to it.
-            lengths = lengths - float(np.clip(growth.slope, 0.0, 1.0)) * np.log(sizes)
-    centre, spread = middle_and_spread(lengths[known])
-    excess = lengths - centre
-    limit = student_quantile(rate / int(counted.sum()), int(known.sum()) - 1) * spread
-    far_out = counted & (excess > max(limit, log(LIMITS.clearly_long)))
-    rest = counted & ~far_out
+    if (counted & members).sum() <= LIMITS.fewest_members:
+        members = np.ones_like(
+            members
+        )  # no cohort is to be seen, and a take-over hurts all the same
     moved = weights * norms
-    if weights[far_out].sum() < weights[rest].sum() and moved[far_out].sum() > moved[rest].sum():
-        keep[far_out] = np.exp(-excess[far_out])
+    lengths, room = _given_size(norms, sizes, counted, counted & members)
+    longest = np.argsort(np.where(counted, lengths - room, -np.inf))[::-1]
+    for size in range(int(counted.sum()) // 2, 0, -1):
+        out = np.isin(np.arange(len(norms)), longest[:size])
+        rest, usual = counted & ~out, counted & ~out & members
+        takes_over = (
+            weights[out].sum() < weights[rest].sum() and moved[out].sum() > moved[rest].sum()
+        )
+        if not takes_over or usual.sum() < LIMITS.fewest_members:
+            continue
+        excess = lengths - float(np.mean(lengths[usual])) - room
+        if excess[out].min() > _far(lengths[usual], rate / int(counted.sum())):
+            keep[out] = np.exp(-excess[out])
+            break
     return keep
+
+
+def _given_size(
+    norms: Floats, sizes: Floats | None, counted: NDArray[np.bool_], known: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Return log lengths less what sizes account for, and how much more they might, (k,) each.
+
+    Length grows with the number of steps, and at most in proportion to it. Where the round does not
+    show how fast, every growth from none to that counts in favour of a client.
+    """
+    lengths = np.log(np.where(counted, norms, 1.0))
+    if sizes is None or not known.any():
+        return lengths, np.zeros(len(norms))
+    growth = growth_of(norms[known], sizes[known]) or Growth(0.5, 0.5 / LIMITS.growth_errors)
+    error = LIMITS.growth_errors * growth.error
+    least, middle, most = np.clip(growth.slope + np.array([-error, 0.0, error]), 0.0, 1.0)
+    larger = np.log(sizes) - float(np.mean(np.log(sizes[known])))
+    room = np.maximum((least - middle) * larger, (most - middle) * larger)
+    return lengths - middle * larger, room
+
+
+def _far(usual: Floats, rate: float) -> float:
+    """Return how far above their mean one more of the `usual` log lengths lies, but for `rate`."""
+    count = len(usual)
+    spread = float(np.std(usual, ddof=1)) * sqrt(1 + 1 / count)
+    return max(student_quantile(rate, count - 1) * spread, log(LIMITS.clearly_long))

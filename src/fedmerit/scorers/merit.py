@@ -91,15 +91,19 @@ class Merit:
         z, shares = gate.pairs.z, gate.evidence.explained
         whole, private = round_products(inputs, starts)
         cosine, sizes = private_parts(private, whole)
-        copies = near_copies(cosine, self.gate.fdr)
         earlier = np.zeros(inputs.clients) if inputs.trust is None else inputs.trust
         named = np.zeros(inputs.clients, dtype=np.bool_)
         if inputs.named is not None and self.naming > 0:
             named = inputs.named
         explained = np.array([f is not None and f.kind is Kind.EXPLAINED for f in gate.flags])
-        cohort = find_cohort(z, explained | named, inputs.parameters)
+        # What reports that are nearly one show each other is no agreement of two clients.
+        everybody = np.ones(inputs.clients, dtype=np.bool_)
+        alike = near_copies(cosine, everybody, self.gate.fdr)
+        apart = np.where(alike.alike, np.nan, z)
+        cohort = find_cohort(apart, explained | named, inputs.parameters)
+        copies = near_copies(cosine, cohort.members, self.gate.fdr)
         outside = np.array([flag is not None for flag in cohort.flags])
-        work = work_of(cosine, sizes, copies, inputs.parameters)
+        work = work_of(cosine, sizes, alike, inputs.parameters)
         work = _at_most_typical(work, z, cohort.members)
         trust = np.where(named, 0.0, np.maximum(earlier + work, 0.0)) + 1e-12
         quality, reversed_ = orientation_of(whole, trust)
@@ -112,7 +116,8 @@ class Merit:
             if explained[client]:
                 return gate.flags[client]
             if outside[client]:
-                return cohort.flags[client]
+                together = alike.group_size[client] > 1
+                return Flag(Kind.CLIQUE) if together else cohort.flags[client]
             if named[client]:
                 return Flag(Kind.NAMED)
             if copies.twin[client] >= 0:

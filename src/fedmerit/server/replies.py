@@ -69,8 +69,7 @@ class Replies:
             clients=[self.clients[row] for row in rows],
             updates=self.updates[list(rows)],
             num_examples=[self.num_examples[row] for row in rows],
-            signals=self.signals
-            and Signals(self.signals.values[list(rows)], self.signals.levels),
+            signals=self.signals and Signals(self.signals.values[list(rows)], self.signals.levels),
             behaviours=self.behaviours and [self.behaviours[row] for row in rows],
         )
 
