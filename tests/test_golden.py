@@ -79,6 +79,12 @@ CHANGED = [
         {"ties"},
         {"scores"},
     ),
+    (
+        "what near-copies show each other is no agreement with the cohort",
+        {"merit"},
+        {"ties"},
+        {"evidence"},
+    ),
 ]
 
 

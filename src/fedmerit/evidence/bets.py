@@ -64,7 +64,7 @@ def bet(
         gain = 0.0
         if result.evidence is not None:
             replayed = flag is not None and flag.kind is Kind.EXPLAINED
-            gain = float(_gain(np.float64(LIMITS.stake), np.bool_(replayed)))
+            gain = float(_gain(np.array(LIMITS.stake), np.array(replayed)))
         # That a client is named says no more than is known here.
         accused = flag is not None and flag.accuses and flag.kind is not Kind.NAMED
         after[client] = Wealth(

@@ -63,6 +63,10 @@ class Limits:
     # Chosen: the share of its wealth that the second bet puts on reports that are explained.
     stake: float = 0.1
 
+    # --- bets on harm (panel.harm)
+    # Chosen (0011): never more than this is bet in one round: one odd round must not decide alone.
+    largest_bet: float = 3.0
+
     # --- the merit score (scorers.merit)
     # Tuned (MNIST, 0005): updates longer than so many median norms count as if they had that norm.
     norm_cap: float = 2.0
