@@ -23,6 +23,7 @@ from fedmerit.scorers import make_scorer
 from fedmerit.types import Contributions, needs_of
 from tests.server.federation import (
     CLIENTS,
+    PARAMETERS,
     SHAPES,
     cut,
     facts,
