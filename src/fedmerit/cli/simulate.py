@@ -29,6 +29,7 @@ from fedmerit.cli.recording import recorder
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import RunRecorder
+from fedmerit.panel import Panel
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
 from fedmerit.scorers import SCORERS, make_scorer
 from fedmerit.server import RoundRules
@@ -39,6 +40,7 @@ from fedmerit.types import RoundRecord, Scorer
 if TYPE_CHECKING:
     from fedmerit.simulation.config import DinChoice, ModelChoice
     from fedmerit.simulation.federation import Federation
+    from fedmerit.simulation.results import Share
     from fedmerit.simulation.training import LocalTraining
 
 NO_SCORER, DIN = "none", "din"
@@ -147,6 +149,17 @@ def simulate(
         Path | None, typer.Option(help="Record every round in this ledger; new or continued.")
     ] = None,
     reward: Reward = None,
+    panel: Annotated[
+        int,
+        typer.Option(
+            help="Let clients judge each other's updates: so many pairs of models per client and "
+            "round; 0: they do not.",
+            min=0,
+        ),
+    ] = 0,
+    pay_value: Annotated[
+        bool, typer.Option(help="Pay by what the panel says that updates are worth.")
+    ] = False,
     sign: Sign = None,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard: every round as numbers.")
@@ -204,6 +217,7 @@ def simulate(
             norm_bound=norm_bound or None,
             reward=None if reward is None else parse_reward(reward),
             sizes=sizes,
+            panel=_panel(panel, "auc" if name == DIN else "accuracy", pay_value),
         ),
         touched=name == DIN,
     )
@@ -225,6 +239,12 @@ def simulate(
         _run(federation, out, keep, trackers, resume=resume, as_json=as_json)
     if ledger is not None and not as_json:
         console.print(f"next: fedmerit report {ledger}", soft_wrap=True, markup=False)
+
+
+def _panel(pairs: int, metric: str, pays: bool) -> Panel | None:
+    if pays and not pairs:
+        raise SettingError("--pay-value needs a --panel, got none")
+    return Panel(metric, pairs=pairs, pays=pays) if pairs else None
 
 
 @dataclass(frozen=True)
@@ -324,18 +344,24 @@ def _print(
             }
         )
         return
+    value = ("value",) if any(share.value is not None for share in by_client) else ()
     print_table(
         "Who contributed what, by behaviour",
-        ("behaviour", "reports", "score", "weight", "share", "fair share"),
-        [(s.name, s.reports, s.score, s.weight, s.share, s.fair) for s in by_behaviour],
+        ("behaviour", "reports", "score", "weight", "share", "fair share", *value),
+        [(s.name, s.reports, s.score, s.weight, s.share, s.fair, *_value(s)) for s in by_behaviour],
     )
     shown = by_client if len(by_client) <= _MAX_CLIENT_ROWS else by_client[:_TOP]
     print_table(
         "Clients" if len(shown) == len(by_client) else f"The {_TOP} clients with most weight",
-        ("client", "behaviour", "reports", "score", "weight", "share"),
-        [(s.name, s.behaviour, s.reports, s.score, s.weight, s.share) for s in shown],
+        ("client", "behaviour", "reports", "score", "weight", "share", *value),
+        [(s.name, s.behaviour, s.reports, s.score, s.weight, s.share, *_value(s)) for s in shown],
     )
     console.print(
         f"{metric} after {len(reached)} rounds {reached[-1]:.4f}, "
         f"mean of the last {len(last)} {mean:.4f}"
     )
+
+
+def _value(share: "Share") -> tuple[str, ...]:
+    """Return what a panel says that somebody added, in its metric; nothing without a panel."""
+    return () if share.value is None else (f"{share.value:+.4f}",)

@@ -142,12 +142,12 @@ class Federation:
             replies = replace(replies, models=lambda client: state.model + rows[client])
         server.judge_replies(replies, rejected)
         server.combine()
-        if self.config.rules.panel is not None:
-            with clock.phase("panel"):
-                self._hear(server, clients, number)
         if evaluate:
             with clock.phase("evaluation"):
                 server.note(self.task.evaluate(server.state.model))
+        if self.config.rules.panel is not None:
+            with clock.phase("panel"):
+                self._hear(server, clients, number)
         record = server.write()
         assert record is not None, "the round was judged above"
         change = (server.state.model - state.model).astype(np.float64)

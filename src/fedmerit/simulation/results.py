@@ -136,7 +136,8 @@ def _used(record: RoundRecord) -> list[ClientRecord]:
 class Share:
     """What one client, or all of one behaviour, got over a run.
 
-    `share` is the part of all weight handed out; `fair` what equal weights would have given.
+    `share` is the part of all weight handed out; `fair` what equal weights would have given;
+    `value` what it added to the model as a panel judged it, None without one.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Share:
     weight: float
     share: float
     fair: float
+    value: float | None = None
 
 
 def summarise(rows: Iterable[Sequence[str]], *, by: str) -> list[Share]:
@@ -155,6 +157,7 @@ def summarise(rows: Iterable[Sequence[str]], *, by: str) -> list[Share]:
     """
     key, shown = CLIENT_COLUMNS.index(by), CLIENT_COLUMNS.index("behaviour")
     score, weight = CLIENT_COLUMNS.index("score"), CLIENT_COLUMNS.index("weight")
+    value = CLIENT_COLUMNS.index("value")
     groups: dict[str, list[Sequence[str]]] = {}
     for row in rows:
         if row[weight]:
@@ -165,6 +168,7 @@ def summarise(rows: Iterable[Sequence[str]], *, by: str) -> list[Share]:
     for name, group in groups.items():
         given = math.fsum(float(row[weight]) for row in group)
         scores = [float(row[score]) for row in group if row[score]]
+        values = [float(row[value]) for row in group if len(row) > value and row[value]]
         shares.append(
             Share(
                 name=name,
@@ -174,6 +178,7 @@ def summarise(rows: Iterable[Sequence[str]], *, by: str) -> list[Share]:
                 weight=given / len(group),
                 share=given / total if total else 0.0,
                 fair=len(group) / reports,
+                value=math.fsum(values) if values else None,
             )
         )
     return sorted(shares, key=lambda share: (-share.share, share.name))
