@@ -135,21 +135,22 @@ class Bench:
         book: Book,
         rng: np.random.Generator,
         apart: Sequence[str] = (),
+        own: Mapping[str, str] | None = None,
     ) -> None:
-        """Draw the questions of the round; `apart` are kept out of the model."""
+        """Draw the questions of the round; for `apart` and `own` see `draw_pairs`."""
         chosen = choose_judges(judges, self.panel.judges, book.heard, rng)
-        self.pairs = draw_pairs(self.clients, chosen, self.panel.pairs, rng, apart=apart)
+        self.pairs = draw_pairs(self.clients, chosen, self.panel.pairs, rng, apart=apart, own=own)
         self._known = book.latest
         questions: list[_Question] = []
         for judge in chosen:
-            own = [_Question(judge, AFTER)]
+            mine = [_Question(judge, AFTER)]
             if judge not in book.latest:
-                own.append(_Question(judge, BEFORE))
+                mine.append(_Question(judge, BEFORE))
             for number, pair in enumerate(self.pairs):
                 if pair.judge == judge:
-                    own += [_Question(judge, LEFT, number), _Question(judge, RIGHT, number)]
+                    mine += [_Question(judge, LEFT, number), _Question(judge, RIGHT, number)]
             # In random order: which of them is the global model is nobody's business.
-            questions += [own[place] for place in rng.permutation(len(own))]
+            questions += [mine[place] for place in rng.permutation(len(mine))]
         self._questions = {f"{self.round}:{n}": asked for n, asked in enumerate(questions)}
 
     def __iter__(self) -> Iterator[tuple[str, str, FloatArray, bool]]:

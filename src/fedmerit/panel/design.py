@@ -25,6 +25,7 @@ def draw_pairs(
     rng: np.random.Generator,
     *,
     apart: Collection[str] = (),
+    own: Mapping[str, str] | None = None,
 ) -> list[Pair]:
     """Draw complementary halves of the others for every judge.
 
@@ -43,6 +44,8 @@ def draw_pairs(
         Per judge.
     rng : Generator
     apart : collection of str
+    own : mapping of judge to str, optional
+        Whom a judge leaves out, where that is not itself: its group.
 
     Returns
     -------
@@ -54,9 +57,10 @@ def draw_pairs(
     turn = int(rng.integers(len(outside))) if outside else 0
     drawn = []
     for judge in judges:
-        waiting = [client for client in outside if client != judge]
+        itself = judge if own is None else own.get(judge, judge)
+        waiting = [client for client in outside if client != itself]
         for _ in range(pairs):
-            pool = [client for client in inside if client != judge]
+            pool = [client for client in inside if client != itself]
             if waiting:
                 pool.append(waiting[turn % len(waiting)])
                 turn += 1
