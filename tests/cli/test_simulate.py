@@ -39,6 +39,18 @@ def test_simulate_prints_who_contributed_what():
     assert "accuracy after 3 rounds" in text
 
 
+def test_a_panel_says_what_clients_added():
+    panel = ("--panel", "1", "--per-round", "6", "--partition", "dirichlet")
+    payload = json.loads(call(*SMALL, *panel, "--json"))
+    assert all(isinstance(client["value"], float) for client in payload["clients"])
+    assert "value" in call(*SMALL, *panel)
+    assert all(c["value"] is None for c in json.loads(call(*SMALL, "--json"))["clients"])
+
+
+def test_pay_by_value_needs_a_panel():
+    assert "--pay-value needs a --panel" in call(*SMALL, "--pay-value", error=SettingError)
+
+
 def test_a_click_log_is_simulated_with_its_own_model_and_metric():
     clicks = ("simulate", "--dataset", "clicks", "--users", "12", "--per-round", "4")
     payload = json.loads(call(*clicks, "--rounds", "2", "--json"))

@@ -279,3 +279,13 @@ def test_watching_follows_a_run_and_ends_with_a_page_that_stands_still(tmp_path)
 
     watch(path, out, run=None, every=2.5, wait=wait, written=written)
     assert pages == [(2, True), (3, True), (3, False)]
+
+
+def test_values_of_a_panel_are_summed_with_their_errors():
+    rounds = [
+        RoundRecord(n, (ClientRecord("a", 0.1, 1.0, value=0.25, value_error=0.5),)) for n in (1, 2)
+    ]
+    (client,) = page_data(RunView("run", rounds))["clients"]
+    assert client["worth"] == [0.5, 1.0]
+    without = page_data(RunView("run", [RoundRecord(1, (ClientRecord("a", 0.1, 1.0),))]))
+    assert without["clients"][0]["worth"] is None

@@ -2,8 +2,8 @@
 
 In every round the clients are put into random groups, each client into one, and the server learns
 the weighted mean update of every group: sums of one round do not overlap, so no difference of two
-of them tells more. Judges compare unions of groups that they do not belong to. Groups are drawn anew
-every round, and the regression over rounds tells their members apart.
+of them tells more. Judges compare unions of groups that they do not belong to. Groups are drawn
+anew every round, and the regression over rounds tells their members apart.
 
 What is lost, beside precision: without single updates there is no evidence of work, near-copies
 are not seen, nobody's length is bounded, and in a round its whole group is behind a client: bets on

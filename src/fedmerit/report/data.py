@@ -94,6 +94,7 @@ def _client(
         "rejected": course.rejected,
         "kinds": course.kinds(),
         "paid": course.paid if any(pay is not None for pay in course.reward) else None,
+        "worth": None if course.worth is None else [_short(part) for part in course.worth],
         "at": course.at,
         "score": [_short(value) for value in course.score],
         "weight": [_short(value) for value in course.weight],

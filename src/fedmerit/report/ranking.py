@@ -55,6 +55,8 @@ class Course:
     epsilon: list[float | None] = field(default_factory=list)
     why: list[Why | None] = field(default_factory=list)
     reward: list[int | None] = field(default_factory=list)
+    value: list[float | None] = field(default_factory=list)
+    value_error: list[float | None] = field(default_factory=list)
     behaviour: str | None = None
     label: str | None = None
     rejected: int = 0
@@ -83,6 +85,16 @@ class Course:
     def paid(self) -> int:
         """Sum of rewards."""
         return sum(reward or 0 for reward in self.reward)
+
+    @property
+    def worth(self) -> tuple[float, float] | None:
+        """What it added as its peers judged it, and how far that may be off; None if nobody did.
+
+        Errors of its rounds are added: they rest on the same judgements.
+        """
+        known = [value for value in self.value if value is not None]
+        errors = [error for error in self.value_error if error is not None]
+        return (math.fsum(known), math.fsum(errors)) if known else None
 
     @property
     def group(self) -> str:
@@ -117,6 +129,8 @@ def courses_of(records: Sequence[RoundRecord]) -> dict[str, Course]:
             course.epsilon.append(client.epsilon)
             course.why.append(why_of(client, refusals.get(client.client)))
             course.reward.append(client.reward)
+            course.value.append(client.value)
+            course.value_error.append(client.value_error)
         for refused in record.rejected:
             courses.setdefault(refused.client, Course()).rejected += 1
     return courses

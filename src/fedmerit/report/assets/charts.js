@@ -229,5 +229,6 @@ function quantile(values, share) {
 }
 const sum = (values) => values.reduce((total, value) => total + (value || 0), 0);
 const digits = (value, count = 4) => (present(value) ? value.toFixed(count) : "");
+const worthOf = ({ worth }) => (worth ? `${worth[0] > 0 ? "+" : ""}${digits(worth[0])}${worth[1] ? ` ± ${digits(worth[1])}` : ""}` : "");
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 const amount = (value) => value.toLocaleString("en");

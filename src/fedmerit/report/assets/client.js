@@ -34,6 +34,7 @@ function showClient({ name, client }) {
     tile("mean score", digits(client.mean), client.half ? `± ${digits(client.half)}` : ""),
     tile("share of the weight", percent(weight / (sum(clients.map((other) => sum(other.weight))) || 1))),
     tile("flagged", `${client.flagged} of ${client.at.length}`, client.kinds.map(([kind, times]) => `${kind} × ${times}`).join(", ")),
+    ...(client.worth ? [tile("value, as peers judged", worthOf(client), "what its updates added to the judges' metric")] : []),
     tile("paid", client.paid === null ? "–" : amount(client.paid)),
   );
   drawClient(client);

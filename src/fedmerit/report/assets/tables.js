@@ -36,6 +36,7 @@ function fillRanking() {
     { title: "Flagged", number: true, value: ({ client }) => client.flagged, show: ({ client }) => (client.at.length ? `${client.flagged} of ${client.at.length}` : "") },
     { title: "Rejected", number: true, value: ({ client }) => client.rejected },
   ];
+  if (clients.some((client) => client.worth !== null)) columns.push({ title: "Value", number: true, value: ({ client }) => (client.worth ? client.worth[0] : null), show: ({ client }) => worthOf(client) });
   if (paid) columns.push({ title: "Paid", number: true, value: ({ client }) => client.paid || 0, show: ({ client }) => amount(client.paid || 0) });
   if (byReasons.length) columns.push({ title: "Why", value: ({ client }) => client.kinds.map(([kind]) => kind).join(", "), show: ({ client }) => badges(client) });
   fillTable("rank-table", columns, rows);
