@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from checks.studies.panel.cells import SOURCES as PANEL
 from fedmerit.experiments.assumptions import SOURCES as ASSUMPTIONS
 from fedmerit.experiments.benchmark.base import Results, read_row
 from fedmerit.experiments.benchmark.registry import BENCHMARKS
@@ -22,6 +23,8 @@ def expected_code(name: str) -> Expected:
     """
     if name.startswith("assumptions"):
         return lambda _: ASSUMPTIONS.code.digest
+    if name.startswith("panel-"):
+        return lambda _: PANEL.code.digest
     known = {**BENCHMARKS, **_EXPERIMENTS}
     wanted = _AS.get(name, name)
     found = max(

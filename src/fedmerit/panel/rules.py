@@ -86,4 +86,4 @@ class Panel:
             raise InvalidInputError(
                 f"{self.metric} must be from {self.low:g} to {self.high:g}, got {number:g}"
             )
-        return self.high - number if self.lower_is_better else number
+        return float(self.high - number if self.lower_is_better else number)
