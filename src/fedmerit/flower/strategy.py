@@ -199,14 +199,15 @@ class FedMerit(Strategy):
         arrays = initial_arrays if self._arrays is None else self._arrays
         with self._rebound():
             try:
+                # By name, as apps do: a `start` of somebody's own may have them in another order.
                 result = self.inner.start(
-                    grid,
-                    arrays,
-                    num_rounds,
-                    timeout,
-                    train_config,
-                    evaluate_config,
-                    None if evaluate_fn is None else self._recorded(evaluate_fn),
+                    grid=grid,
+                    initial_arrays=arrays,
+                    num_rounds=num_rounds,
+                    timeout=timeout,
+                    train_config=train_config,
+                    evaluate_config=evaluate_config,
+                    evaluate_fn=None if evaluate_fn is None else self._recorded(evaluate_fn),
                 )
             finally:
                 self._write()
