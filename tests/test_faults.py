@@ -2,7 +2,7 @@
 
 import pytest
 
-from checks.faults import files, ledger, library, process
+from checks.faults import files, ledger, library, money, process, records
 from checks.faults.base import Fault, Outcome, judge, refused, survived
 from fedmerit.errors import SettingError
 
@@ -12,6 +12,8 @@ SLOW = (*files.faults(), *(fault for fault in process.faults() if fault.name in 
 QUICK = [
     *library.faults(),
     *ledger.faults(),
+    *money.faults(),
+    *records.faults(),
     *(pytest.param(fault, marks=pytest.mark.slow) for fault in SLOW),
 ]
 

@@ -4,14 +4,25 @@ import sys
 from collections import Counter
 
 from checks import ROOT
-from checks.faults import conduct, environment, files, flower, ledger, library, process, storage
+from checks.faults import (
+    conduct,
+    environment,
+    files,
+    flower,
+    ledger,
+    library,
+    money,
+    process,
+    records,
+    storage,
+)
 from checks.faults.base import Outcome, cell, judge
 from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.ledger import Ledger
 from fedmerit.report import write_report
 
 TARGET = ROOT / "docs" / "results" / "faults.md"
-AREAS = (library, files, conduct, flower, ledger, storage, environment, process)
+AREAS = (library, files, conduct, flower, ledger, records, money, storage, environment, process)
 
 
 def main(wanted: str = "") -> int:

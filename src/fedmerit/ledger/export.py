@@ -26,7 +26,7 @@ _TYPES = (
 )
 COLUMNS = tuple(_TYPES)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_SKIPPED = "".join(map(chr, range(0x21))) + "\x7f\u0085\u00a0\u200b\u2028\u2029\ufeff'\"`"
+_SKIPPED = "".join(map(chr, range(0x21))) + "\x7f\u0085\u00a0\u200b\u2028\u2029\ufeff\u2400'\"`"
 _PARQUET_ROUNDS = 64  # rounds per row group: enough to compress, few enough to hold
 
 
