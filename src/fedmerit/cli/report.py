@@ -56,7 +56,7 @@ def report(
 
 
 def _say(view: RunView, out: Path, size: int, *, as_json: bool) -> None:
-    clients = {client.client for record in view.records for client in record.clients}
+    clients = set(view.table.column("client").tolist())
     if as_json:
         print_json(
             {

@@ -169,7 +169,7 @@ def _check_finite(clients: tuple[str, ...], updates: FloatArray) -> None:
 def _nearly_equal(updates: FloatArray) -> bool:
     """Return whether most rows point the same way, as those of models do, and not of updates."""
     looked_at = updates[:, :: max(updates.shape[1] // _LOOKED_AT, 1)]
-    cosine = cosines(gram(np.ascontiguousarray(looked_at)))
+    cosine = cosines(gram(np.ascontiguousarray(looked_at, dtype=np.float64)))
     return bool(np.median(cosine[np.triu_indices(len(cosine), 1)]) > LIMITS.copy_cosine)
 
 

@@ -82,13 +82,27 @@ class RoundRows:
         except ValueError as error:
             raise LedgerCorruptError(f"round {number} cannot be read: {error}") from error
 
-    def _values(self, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    def client_columns(self) -> dict[str, Sequence[Any]]:
+        """Return what is stored of the round's clients by column, each with its type checked."""
+        return self._columns(CLIENT, self.scores)
+
+    def _columns(
+        self, columns: tuple[Column, ...], rows: Sequence[Row]
+    ) -> dict[str, Sequence[Any]]:
         used = [column for column in columns if column.used_in(self.version)]
-        for column, values in zip(used, list(zip(*rows, strict=True))[1:], strict=False):
-            # Not every column may be empty, but that is for the chain to find.
-            require_types(column.name, values, column.sort.read)
         names = [column.name for column in used]
-        return (dict(zip(names, row[1:], strict=True)) for row in rows)
+        found: dict[str, Sequence[Any]] = {}
+        found.update(zip(names, list(zip(*rows, strict=True))[1:], strict=False))
+        for column in used if rows else ():
+            # Not every column may be empty, but that is for the chain to find.
+            require_types(column.name, found[column.name], column.sort.read)
+        return found
+
+    def _values(self, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+        found = self._columns(columns, rows)
+        return (
+            dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)
+        )
 
 
 def require_types(name: str, values: Iterable[object], kind: type) -> None:

@@ -33,6 +33,7 @@ from fedmerit.ledger.reading import (
     read_round,
     read_runs,
 )
+from fedmerit.ledger.records import RoundRows
 from fedmerit.ledger.rows import Reader, identity_of
 from fedmerit.ledger.schema import require_intact
 from fedmerit.ledger.signing import SigningKey
@@ -220,6 +221,16 @@ class Ledger(Tabular):
             with self._reading("read a round"):  # held for one round only: others may write between
                 stored = read_round(reader, place)
             yield stored
+
+    def tables(self, run: int | None = None) -> Iterator[tuple[int, RoundRows]]:
+        """Yield number and rows of every round, for whoever reads many rounds by column."""
+        with self._reading("list rounds"):
+            listed = list_rounds(self._connection, Selection(run))
+            reader = Reader(self._connection)
+        for sequence, _, number, *_ in listed:
+            with self._reading("read a round"):
+                rows = reader.rows(sequence)
+            yield number, rows
 
     def summaries(
         self, *, run: int | None = None, since: datetime | None = None, window: int = 10

@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,13 +10,17 @@ from fedmerit import __version__
 from fedmerit.agreement_map import clients_in, unpack_agreement
 from fedmerit.flags import Flag
 from fedmerit.report.cliques import clique_order
-from fedmerit.report.ranking import Course, Why, courses_of
+from fedmerit.report.ranking import Course
 from fedmerit.report.source import RunView
-from fedmerit.types import RoundRecord
+from fedmerit.report.table import Table, steps_of
+from fedmerit.report.thinning import last_of_each, thinned
 
 # Agreement maps of so many bytes together; of a long run, evenly spaced rounds are kept.
 _MAP_BYTES = 500_000
 _LEAST_P = 1e-300
+# Points of all clients together; of a longer run, each point is a mean over some rounds.
+_MOST_POINTS = 250_000
+_MOST_REFUSALS = 20_000  # the newest; every client's number of them is told as well
 
 
 def page_data(
@@ -27,36 +31,45 @@ def page_data(
     A file loads itself again every `refresh` seconds; a served page reads its data again, from the
     address `live`, when the server says that something changed.
     """
-    records = view.records
-    courses = courses_of(records)
-    ranked = sorted(courses.items(), key=lambda item: _rank_key(*item))
-    index = {name: place for place, (name, _) in enumerate(ranked)}
-    found = {why for course in courses.values() for why in course.why if why is not None}
-    reasons = sorted(found, key=lambda why: (why.words, why.accuses))
+    table = view.table
+    each = steps_of(len(table.rounds), len(table.column("at")), _MOST_POINTS)
+    courses = table.courses()
+    ranked = sorted(range(len(courses)), key=lambda n: _rank_key(table.names[n], courses[n]))
+    index = {number: place for place, number in enumerate(ranked)}
+    reasons = sorted(table.whys, key=lambda why: (why.words, why.accuses))
     kinds = sorted({(why.kind, why.accuses) for why in reasons}, key=_kind_key)
     names = [kind for kind, _ in kinds]
-    groups = sorted({course.group for course in courses.values()}, key=_group_key)
+    groups = sorted({course.group for course in courses}, key=_group_key)
+    places = {why: place + 1 for place, why in enumerate(reasons)}
+    numbers = [0, *(places[why] for why in table.whys)]
+    refused = table.rejected[-_MOST_REFUSALS:]
     return {
         "title": view.title,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "refresh": refresh,
         "live": live,
         "versions": {"this page": f"fedmerit {__version__}", "recorded by": view.software},
-        "rounds": [record.round for record in records],
-        "metrics": _metrics(records),
+        "rounds": last_of_each(table.rounds, each),
+        "each": each,
+        "metrics": _metrics(last_of_each(table.metrics, each)),
         "groups": groups,
-        "groupsAre": "behaviours" if _known(courses) else "flags",
+        "groupsAre": "behaviours" if table.behaviours else "flags",
         "reasons": [[why.words, names.index(why.kind)] for why in reasons],
         "kinds": [list(kind) for kind in kinds],
-        "clients": [_client(name, course, groups, reasons) for name, course in ranked],
-        "rejected": [
-            [place, index[refused.client], Flag(refused.kind, refused.reason).words]
-            for place, record in enumerate(records)
-            for refused in record.rejected
+        "clients": [
+            _client(table.names[n], courses[n], thinned(courses[n], each), groups, numbers)
+            for n in ranked
         ],
-        "agreement": _maps(records, index),
+        "rejected": [
+            [place // each, index[client], Flag(reply.kind, reply.reason).words]
+            for place, client, reply in refused
+        ],
+        "agreement": _maps(table, index, each),
         "chain": None if view.chain is None else vars(view.chain),
-        "settings": [[str(key), str(value)] for key, value in sorted(view.settings.items())],
+        "settings": [
+            *([["a point of this page", f"mean over {each} rounds"]] if each > 1 else []),
+            *([str(key), str(value)] for key, value in sorted(view.settings.items())),
+        ],
     }
 
 
@@ -75,33 +88,29 @@ def _kind_key(kind: tuple[str, bool]) -> tuple[bool, str]:
     return (not accuses, words)
 
 
-def _known(courses: dict[str, Course]) -> bool:
-    return any(course.behaviour is not None for course in courses.values())
-
-
 def _client(
-    name: str, course: Course, groups: Sequence[str], reasons: Sequence[Why]
+    name: str, course: Course, points: Course, groups: Sequence[str], numbers: Sequence[int]
 ) -> dict[str, Any]:
-    number: dict[Why | None, int] = {why: place + 1 for place, why in enumerate(reasons)}
-    number[None] = 0
+    """Return a client's numbers: those of the whole course, and the points that are drawn."""
     return {
         "name": name,
         "label": course.label,
         "group": groups.index(course.group),
         "mean": _short(course.mean),
         "half": _short(course.half_width),
+        "rounds": len(course.at),
         "flagged": course.flagged,
         "rejected": course.rejected,
         "kinds": course.kinds(),
-        "paid": course.paid if any(pay is not None for pay in course.reward) else None,
+        "paid": course.paid,
         "worth": None if course.worth is None else [_short(part) for part in course.worth],
-        "at": course.at,
-        "score": [_short(value) for value in course.score],
-        "weight": [_short(value) for value in course.weight],
-        "evidence": _or_empty([_evidence(value) for value in course.p_value]),
-        "epsilon": _or_empty([_short(value) for value in course.epsilon]),
-        "why": [number[why] for why in course.why] if any(course.why) else [],
-        "reward": _or_empty(course.reward),
+        "at": points.at.tolist(),
+        "score": [_short(value) for value in points.score.tolist()],
+        "weight": [_short(value) for value in points.weight.tolist()],
+        "evidence": _or_empty([_evidence(value) for value in points.p_value.tolist()]),
+        "epsilon": _or_empty([_short(value) for value in points.epsilon.tolist()]),
+        "why": [numbers[why] for why in points.why.tolist()] if points.why.any() else [],
+        "reward": _or_empty([None if pay < 0 else pay for pay in points.reward.tolist()]),
     }
 
 
@@ -124,28 +133,27 @@ def _evidence(p_value: float | None) -> float | None:
     return round(-math.log10(max(p_value, _LEAST_P)), 2) + 0.0
 
 
-def _metrics(records: Sequence[RoundRecord]) -> list[list[Any]]:
-    names = dict.fromkeys(name for record in records for name in record.metrics)
-    return [[name, [_short(record.metrics.get(name)) for record in records]] for name in names]
+def _metrics(rounds: Sequence[Mapping[str, float]]) -> list[list[Any]]:
+    names = dict.fromkeys(name for metrics in rounds for name in metrics)
+    return [[name, [_short(metrics.get(name)) for metrics in rounds]] for name in names]
 
 
-def _maps(records: Sequence[RoundRecord], index: dict[str, int]) -> list[dict[str, Any]]:
-    kept = [place for place, record in enumerate(records) if record.agreement]
+def _maps(table: Table, index: dict[int, int], each: int) -> list[dict[str, Any]]:
+    kept = table.agreements
     if not kept:
         return []
-    largest = max(len(records[place].agreement) for place in kept)
+    largest = max(len(packed) for _, _, packed in kept)
     most = max(1, _MAP_BYTES // largest)
     if len(kept) > most:
         last = len(kept) - 1
-        kept = sorted({kept[round(last - step * last / most)] for step in range(most)})
-    return [_map(records[place], place, index) for place in kept]
-
-
-def _map(record: RoundRecord, place: int, index: dict[str, int]) -> dict[str, Any]:
-    size = clients_in(record.agreement)
-    return {
-        "at": place,
-        "clients": [index[client.client] for client in record.clients[:size]],
-        "order": clique_order(unpack_agreement(record.agreement)),
-        "pairs": base64.b64encode(record.agreement).decode(),
-    }
+        chosen = sorted({round(last - step * last / most) for step in range(most)})
+        kept = [kept[place] for place in chosen]
+    return [
+        {
+            "at": place // each,
+            "clients": [index[client] for client in clients[: clients_in(packed)]],
+            "order": clique_order(unpack_agreement(packed)),
+            "pairs": base64.b64encode(packed).decode(),
+        }
+        for place, clients, packed in kept
+    ]

@@ -3,11 +3,13 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
-from fedmerit.flags import Flag
+import numpy as np
+from numpy.typing import NDArray
+
 from fedmerit.intervals import mean_half_width
-from fedmerit.types import ClientRecord, RoundRecord
 
 OFTEN = 0.5
 UNEXPLAINED = "no reason recorded"
@@ -31,47 +33,60 @@ class Why:
     accuses: bool
 
 
-def why_of(client: ClientRecord, refused: Flag | None = None) -> Why | None:
-    """Return the client's flag for people, or that of its rejected reply.
-
-    Without either there is nothing to say, unless the client has no weight or no pay.
-    """
-    flag = client.flag or refused
-    if flag is not None:
-        return Why(flag.kind.words, flag.words, flag.accuses)
-    if client.weight == 0 or client.reward == 0:
-        return Why(UNEXPLAINED, UNEXPLAINED, accuses=False)
-    return None
-
-
-@dataclass
+@dataclass(frozen=True)
 class Course:
-    """One client, round by round; lists of equal length."""
+    """One client, round by round; columns of equal length.
 
-    at: list[int] = field(default_factory=list)
-    score: list[float] = field(default_factory=list)
-    weight: list[float] = field(default_factory=list)
-    p_value: list[float | None] = field(default_factory=list)
-    epsilon: list[float | None] = field(default_factory=list)
-    why: list[Why | None] = field(default_factory=list)
-    reward: list[int | None] = field(default_factory=list)
-    value: list[float | None] = field(default_factory=list)
-    value_error: list[float | None] = field(default_factory=list)
+    Attributes
+    ----------
+    at : (n,) int
+        Places of rounds.
+    score, weight, p_value, epsilon : (n,) float
+        NaN where there is none.
+    why : (n,) int
+        Counts in `whys` from 1; 0 where there is nothing to say.
+    reward : (n,) int
+        Negative where there is none.
+    value, value_error : (n,) float
+        What it added as its peers judged it; NaN where nobody did.
+    """
+
+    at: NDArray[np.int32]
+    score: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    epsilon: NDArray[np.float64]
+    why: NDArray[np.int32]
+    reward: NDArray[np.int64]
+    value: NDArray[np.float64]
+    value_error: NDArray[np.float64]
+    whys: Sequence[Why]
     behaviour: str | None = None
     label: str | None = None
     rejected: int = 0
 
-    @property
+    @cached_property
     def scores(self) -> list[float]:
         """Scores that were given; older records may hold infinite ones, which have no mean."""
-        return [score for score in self.score if math.isfinite(score)]
+        given: list[float] = self.score[np.isfinite(self.score)].tolist()
+        return given
 
-    @property
+    @cached_property
+    def told(self) -> list[tuple[Why, int]]:
+        """Reasons with how often they occurred, in order of their first occurrence."""
+        numbers, first, counts = np.unique(self.why, return_index=True, return_counts=True)
+        return [
+            (self.whys[numbers[place] - 1], int(counts[place]))
+            for place in np.argsort(first, kind="stable")
+            if numbers[place]
+        ]
+
+    @cached_property
     def flagged(self) -> int:
         """In how many rounds the client was flagged."""
-        return sum(why is not None and why.accuses for why in self.why)
+        return sum(count for why, count in self.told if why.accuses)
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean score."""
         return math.fsum(self.scores) / len(self.scores) if self.scores else math.nan
@@ -82,9 +97,10 @@ class Course:
         return mean_half_width(self.scores)
 
     @property
-    def paid(self) -> int:
-        """Sum of rewards."""
-        return sum(reward or 0 for reward in self.reward)
+    def paid(self) -> int | None:
+        """Sum of rewards, exactly; None where there is none."""
+        given = self.reward[self.reward >= 0]
+        return sum(given.tolist()) if given.size else None
 
     @property
     def worth(self) -> tuple[float, float] | None:
@@ -92,8 +108,7 @@ class Course:
 
         Errors of its rounds are added: they rest on the same judgements.
         """
-        known = [value for value in self.value if value is not None]
-        errors = [error for error in self.value_error if error is not None]
+        known, errors = (v[~np.isnan(v)].tolist() for v in (self.value, self.value_error))
         return (math.fsum(known), math.fsum(errors)) if known else None
 
     @property
@@ -101,36 +116,14 @@ class Course:
         """What the client did, where it is known; else how often it was flagged."""
         if self.behaviour is not None:
             return self.behaviour
-        share = self.flagged / len(self.at) if self.at else 0.0
+        share = self.flagged / len(self.at) if len(self.at) else 0.0
         if share >= OFTEN:
             return "flagged often"
         return "flagged sometimes" if share else "never flagged"
 
     def kinds(self) -> list[tuple[str, int]]:
         """Kinds of reasons with how often they occurred, most frequent first."""
-        return Counter(why.kind for why in self.why if why is not None).most_common()
-
-
-def courses_of(records: Sequence[RoundRecord]) -> dict[str, Course]:
-    """Turn rounds of clients into clients over rounds, in order of appearance."""
-    courses: dict[str, Course] = {}
-    for index, record in enumerate(records):
-        refusals = {
-            refused.client: Flag(refused.kind, refused.reason) for refused in record.rejected
-        }
-        for client in record.clients:
-            course = courses.setdefault(client.client, Course())
-            course.behaviour = client.behaviour or course.behaviour
-            course.label = client.label or course.label
-            course.at.append(index)
-            course.score.append(client.score)
-            course.weight.append(client.weight)
-            course.p_value.append(client.p_value)
-            course.epsilon.append(client.epsilon)
-            course.why.append(why_of(client, refusals.get(client.client)))
-            course.reward.append(client.reward)
-            course.value.append(client.value)
-            course.value_error.append(client.value_error)
-        for refused in record.rejected:
-            courses.setdefault(refused.client, Course()).rejected += 1
-    return courses
+        counts: Counter[str] = Counter()
+        for why, count in self.told:
+            counts[why.kind] += count
+        return counts.most_common()

@@ -2,14 +2,17 @@
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fedmerit.columns import client_from
 from fedmerit.errors import DataError, LedgerError
 from fedmerit.ledger import Ledger, RunInfo, Verification
+from fedmerit.report.table import Table
 from fedmerit.simulation.results import (
     CLIENT_COLUMNS,
     METRIC,
@@ -52,6 +55,39 @@ class RunView:
     software: str = ""
     chain: Chain | None = None
 
+    @cached_property
+    def table(self) -> Table:
+        """The run by column."""
+        return self.records.table() if isinstance(self.records, Rounds) else Table.of(self.records)
+
+
+class Rounds(Sequence[RoundRecord]):
+    """The rounds of a run in a ledger: read when they are asked for, never all held at once."""
+
+    def __init__(self, path: Path, run: int) -> None:
+        self._path, self._run = path, run
+        with Ledger.open(path, read_only=True) as ledger:
+            self._count = next(info.rounds for info in ledger.runs() if info.run == run)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[RoundRecord]:
+        with Ledger.open(self._path, read_only=True) as ledger:
+            # As many as there were: a writer may have gone on.
+            yield from islice(ledger.rounds(self._run), self._count)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return list(self)[index]
+
+    def table(self) -> Table:
+        """Read them by column."""
+        table = Table()
+        with Ledger.open(self._path, read_only=True) as ledger:
+            for number, rows in islice(ledger.tables(self._run), self._count):
+                table.add_rows(number, rows)
+        return table
+
 
 def open_source(path: Path, run: int | None = None) -> RunView:
     """Read a ledger (its last run, or the one asked for) or the folder of a run."""
@@ -71,8 +107,8 @@ def _read_ledger(path: Path, run: int | None) -> RunView:
         if chosen not in runs:
             known = ", ".join(map(str, sorted(runs)))
             raise LedgerError(f"run must be one of {known}, got {chosen}")
+        records = Rounds(path, chosen)
         checked = ledger.verify()
-        records = list(ledger.rounds(chosen))
     return view_of(path.stem, runs[chosen], records, checked, alone=len(runs) == 1)
 
 

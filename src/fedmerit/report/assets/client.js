@@ -30,10 +30,10 @@ function showClient({ name, client }) {
   const rank = scored.indexOf(clients.indexOf(client)) + 1, weight = sum(client.weight);
   get("client-tiles").replaceChildren(
     tile("rank by mean score", rank ? `${rank} of ${scored.length}` : "–", run.groupsAre === "behaviours" ? run.groups[client.group] : ""),
-    tile("rounds", String(client.at.length), client.rejected ? `${client.rejected} replies rejected` : ""),
+    tile("rounds", String(client.rounds), client.rejected ? `${client.rejected} replies rejected` : ""),
     tile("mean score", digits(client.mean), client.half ? `± ${digits(client.half)}` : ""),
     tile("share of the weight", percent(weight / (sum(clients.map((other) => sum(other.weight))) || 1))),
-    tile("flagged", `${client.flagged} of ${client.at.length}`, client.kinds.map(([kind, times]) => `${kind} × ${times}`).join(", ")),
+    tile("flagged", `${client.flagged} of ${client.rounds}`, client.kinds.map(([kind, times]) => `${kind} × ${times}`).join(", ")),
     ...(client.worth ? [tile("value, as peers judged", worthOf(client), "what its updates added to the judges' metric")] : []),
     tile("paid", client.paid === null ? "–" : amount(client.paid)),
   );

@@ -66,7 +66,7 @@ function drawRanking() {
     frame.svg.append(marker(px, py, level, few ? 4.5 : 3, shade));
     frame.hit(px, py, [`${named(client)}, rank ${place + 1}`, ...told(client).slice(1)], index);
   });
-  const tagged = (index) => ticked(clients[index]) + (clients[index].flagged ? ` ⚑ ${clients[index].flagged} of ${clients[index].at.length}` : "");
+  const tagged = (index) => ticked(clients[index]) + (clients[index].flagged ? ` ⚑ ${clients[index].flagged} of ${clients[index].rounds}` : "");
   draw("rank-chart", spoken, few
     ? { x: means, y: names(scored.map(tagged)), down: true, height: Math.max(150, 60 + ROW * scored.length), legend, pick: toggle, paint }
     : { x: numeric("rank", [1, scored.length], { whole: true, about: 10, format: String }), y: means, legend, pick: toggle, paint });

@@ -16,7 +16,7 @@ function cumulated(values) {
 
 const roundsOf = (client) => client.at.map((place) => run.rounds[place]);
 const standing = (client) =>
-  !client.flagged ? 0 : client.flagged / Math.max(1, client.at.length) >= OFTEN ? 2 : 1;
+  !client.flagged ? 0 : client.flagged / Math.max(1, client.rounds) >= OFTEN ? 2 : 1;
 const standings = ["never flagged", "flagged in some rounds", "flagged in half of its rounds or more"];
 const reasonAt = (client, step) => (client.why[step] ? run.reasons[client.why[step] - 1][0] : "");
 const accuses = (why) => why > 0 && run.kinds[run.reasons[why - 1][1]][1];

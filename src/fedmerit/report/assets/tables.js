@@ -29,11 +29,11 @@ function fillRanking() {
     { title: "Rank", number: true, value: ({ index }) => index + 1 },
     { title: "Client", head: true, value: ({ client }) => client.name, show: ({ client }) => nameCell(client) },
     { title: run.groupsAre === "flags" ? "Group" : "Behaviour", value: ({ client }) => run.groups[client.group] },
-    { title: "Rounds", number: true, value: ({ client }) => client.at.length },
+    { title: "Rounds", number: true, value: ({ client }) => client.rounds },
     { title: "Mean score", number: true, value: ({ client }) => client.mean, show: ({ client }) => digits(client.mean) },
     { title: "± 95 %", number: true, value: ({ client }) => client.half, show: ({ client }) => digits(client.half) },
     { title: "Share of weight", number: true, value: ({ client }) => weight(client), show: ({ client }) => percent(weight(client) / all) },
-    { title: "Flagged", number: true, value: ({ client }) => client.flagged, show: ({ client }) => (client.at.length ? `${client.flagged} of ${client.at.length}` : "") },
+    { title: "Flagged", number: true, value: ({ client }) => client.flagged, show: ({ client }) => (client.rounds ? `${client.flagged} of ${client.rounds}` : "") },
     { title: "Rejected", number: true, value: ({ client }) => client.rejected },
   ];
   if (clients.some((client) => client.worth !== null)) columns.push({ title: "Value", number: true, value: ({ client }) => (client.worth ? client.worth[0] : null), show: ({ client }) => worthOf(client) });
@@ -61,7 +61,7 @@ function fillFlags() {
   const flaggedAt = (index) => clients[index].at.filter((_, step) => accuses(clients[index].why[step])).map((place) => run.rounds[place]);
   fillTable("flag-table", [
     { title: "Client", head: true, value: (index) => clients[index].name, show: (index) => nameCell(clients[index]) },
-    { title: "Flagged", number: true, value: (index) => clients[index].flagged, show: (index) => `${clients[index].flagged} of ${clients[index].at.length}` },
+    { title: "Flagged", number: true, value: (index) => clients[index].flagged, show: (index) => `${clients[index].flagged} of ${clients[index].rounds}` },
     { title: "First", number: true, value: (index) => flaggedAt(index)[0] ?? null },
     { title: "Last", number: true, value: (index) => flaggedAt(index).at(-1) ?? null },
     { title: "Reasons", value: (index) => clients[index].kinds.map(([kind]) => kind).join(", "), show: (index) => badges(clients[index]) },
