@@ -155,7 +155,10 @@ def test_a_witness_signs_heads_that_go_on_and_no_others(tmp_path: Path) -> None:
     with Ledger.open(path, key=key) as ledger:
         ledger.resume_run(1)
         ledger.append(make_record(3))
-    (tmp_path / "head.json").write_text(call("head", path))
+    assert (
+        call("head", path, "--out", tmp_path / "head.json").strip()
+        == (tmp_path / "head.json").read_text()
+    )
     log = ("--log", tmp_path / "w.log", "--sign", tmp_path / "w.pem")
     text = call("witness", tmp_path / "head.json", *log, "--public-key", key.public_key.hex())
     witness_key = text.split("Witness key: ")[1].strip()

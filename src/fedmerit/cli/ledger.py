@@ -141,7 +141,12 @@ def verify(
 
 
 @app.command()
-def head(file: File) -> None:
+def head(
+    file: File,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write it to this file.")
+    ] = None,
+) -> None:
     """Print the head as JSON: what a witness signs, and what may be kept anywhere.
 
     It holds the ledger's id, how many runs and rounds there are, the newest hash and its signature;
@@ -150,7 +155,10 @@ def head(file: File) -> None:
     Example: fedmerit ledger head run.ledger
     """
     with Ledger.open(file, read_only=True) as ledger:
-        print(to_json(ledger.signed_head()))
+        text = to_json(ledger.signed_head())
+    if out is not None:
+        _write(out, text)
+    print(text)
 
 
 @app.command()
@@ -287,11 +295,7 @@ def pay(
         "references": [owed.reference(item.client) for item in owed.payouts],
     }
     if out is not None:
-        try:
-            with whole_file(out) as partial:
-                partial.write_text(dumps(content, ensure_ascii=False), encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"cannot write {out}: {error.strerror or error}") from error
+        _write(out, dumps(content, ensure_ascii=False))
     if json:
         print_json(content)
         return
@@ -305,6 +309,14 @@ def pay(
         console.print(f"Not in the list: {owed.earlier} earlier rounds.", highlight=False)
     console.print(f"List: {owed.id}", highlight=False, soft_wrap=True)
     console.print(f"Head: {owed.head}", highlight=False, soft_wrap=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with whole_file(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _moment(value: str | None) -> datetime | None:
