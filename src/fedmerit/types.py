@@ -148,6 +148,8 @@ class Evidence:
         Mean z of the client with the members of the cohort, given public information.
     typical : (k,) float
         The median of that over the members; 0 where there is no cohort.
+    least : (k,) float
+        The `agreement` that a client that works shows at least, on average.
     deviation : (k,) float
         Standard deviation of `agreement` for a client that is independent of all members.
     explained : (k,) float
@@ -160,6 +162,7 @@ class Evidence:
 
     agreement: NDArray[np.float64]
     typical: NDArray[np.float64]
+    least: NDArray[np.float64]
     deviation: NDArray[np.float64]
     explained: NDArray[np.float64]
     copies: NDArray[np.int64]

@@ -71,7 +71,13 @@ def evidence_of(agreement=(1.0, 1.0, 1.0), copies=(1, 1, 1)):
     ones = np.ones(3)
     everybody = np.ones(3, dtype=np.bool_)
     return fedmerit.Evidence(
-        np.array(agreement), ones, ones.copy(), np.zeros(3), np.array(copies), everybody
+        agreement=np.array(agreement),
+        typical=ones,
+        least=ones / 3,
+        deviation=ones.copy(),
+        explained=np.zeros(3),
+        copies=np.array(copies),
+        members=everybody,
     )
 
 

@@ -180,3 +180,12 @@ def test_breadth_says_nothing_of_clients_that_met_no_member():
     z[3] = z[:, 3] = np.nan
     np.fill_diagonal(z, np.nan)
     assert breadth_of(z, np.array([True, True, True, False])).tolist() == [1.0] * 4
+
+
+def test_accounts_that_share_one_work_do_not_raise_what_is_asked_of_others():
+    """Two of three agree with each other far more than with anybody; most pairs do not."""
+    z = z_of([[0, 1, 2], [3]], strength=9.0)
+    plain = find_cohort(z)
+    z[0, 1] = z[1, 0] = 200.0
+    assert find_cohort(z).typical > 100.0
+    assert find_cohort(z).least == plain.least == 3.0

@@ -56,6 +56,7 @@ def test_chance_of_ever_flagging_a_weak_worker_is_bounded(least, rng):
         evidence = Evidence(
             agreement=least + rng.normal(size=clients),
             typical=3 * least * ones,
+            least=least * ones,
             deviation=ones.copy(),
             explained=0 * ones,
             copies=np.ones(clients, dtype=np.int64),

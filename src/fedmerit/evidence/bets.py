@@ -89,7 +89,7 @@ def _gains_by_independence(evidence: Evidence | None, clients: int) -> NDArray[n
     """
     if evidence is None or evidence.members.sum() < LIMITS.fewest_members:
         return np.zeros(clients)
-    least = LIMITS.least_share * np.maximum(evidence.typical, 0.0) / evidence.deviation
+    least = evidence.least / evidence.deviation
     below = np.minimum(least - upper_quantile(LIMITS.honest_event), LIMITS.significant)
     power = 1 - upper_tail(below)  # chance of the event for an independent client
     stake = np.clip(

@@ -44,6 +44,8 @@ class Cohort:
         Each client's mean z with the members.
     typical : float
         The median of that over the members: what the round has to offer.
+    least : float
+        What a client that works shows at least: a share of what most pairs of members show.
     deviation : (k,) float
         Standard deviation of that mean for a client that is independent of all members.
     flags : tuple of Flag or None
@@ -53,13 +55,16 @@ class Cohort:
     members: NDArray[np.bool_]
     agreement: NDArray[np.float64]
     typical: float
+    least: float
     deviation: NDArray[np.float64]
     flags: tuple[Flag | None, ...]
 
     def evidence(self, explained: NDArray[np.float64], copies: NDArray[np.int64]) -> Evidence:
         """Return it as the evidence of a round."""
-        typical = np.full(len(self.members), self.typical)
-        return Evidence(self.agreement, typical, self.deviation, explained, copies, self.members)
+        typical, least = np.full((2, len(self.members)), [[self.typical], [self.least]])
+        return Evidence(
+            self.agreement, typical, least, self.deviation, explained, copies, self.members
+        )
 
 
 def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_], parameters: int) -> Cohort:
@@ -99,7 +104,7 @@ def cohort_of(
     largest = sizes.max()
     if largest == 1:
         nobody = np.zeros(clients, dtype=np.bool_)
-        return Cohort(nobody, np.zeros(clients), 0.0, np.ones(clients), (None,) * clients)
+        return Cohort(nobody, np.zeros(clients), 0.0, 0.0, np.ones(clients), (None,) * clients)
     # Of groups of equal size, the one that agrees most is the cohort.
     inside = group[ordered[:, 0]] == group[ordered[:, 1]]
     strength = np.bincount(group[ordered[inside, 0]], z[inside], minlength=clients)
@@ -113,15 +118,17 @@ def cohort_of(
     agreement = np.bincount(client, z[counted], minlength=clients) / np.maximum(peers, 1)
     typical = float(np.median(agreement[members]))
     both = members[ordered].all(axis=1)
+    # Accounts that share one work agree beyond measure; what most pairs show is shown by two.
+    least = LIMITS.least_share * max(float(np.median(z[both])), 0.0)
     alike = max(float(z[both].mean()), 0.0) / sqrt(parameters)
     deviation = _deviation(peers, alike)
-    outside = ~members & (agreement < _least_agreement(typical, deviation, int(members.sum())))
+    outside = ~members & (agreement < _too_little(least, deviation, int(members.sum())))
     alone = sizes[group] == 1
     flags = tuple(
         Flag(Kind.INDEPENDENT if single else Kind.CLIQUE) if out else None
         for out, single in zip(outside, alone, strict=True)
     )
-    return Cohort(members, agreement, typical, deviation, flags)
+    return Cohort(members, agreement, typical, least, deviation, flags)
 
 
 def _deviation(peers: NDArray[np.int64], alike: float) -> NDArray[np.float64]:
@@ -134,14 +141,11 @@ def _deviation(peers: NDArray[np.int64], alike: float) -> NDArray[np.float64]:
     return np.sqrt(inverse + (1 - inverse) * min(alike, 1.0))
 
 
-def _least_agreement(
-    typical: float, deviation: NDArray[np.float64], members: int
-) -> NDArray[np.float64]:
-    """Return the agreement that hardly anybody stays below who agrees a third of the typical."""
+def _too_little(least: float, deviation: NDArray[np.float64], members: int) -> NDArray[np.float64]:
+    """Return the agreement that hardly anybody stays below who shows the `least` on average."""
     if members < LIMITS.fewest_members:
         return np.full(len(deviation), -np.inf)
-    slack = upper_quantile(LIMITS.accusing / len(deviation))
-    return LIMITS.least_share * typical - slack * deviation
+    return least - upper_quantile(LIMITS.accusing / len(deviation)) * deviation
 
 
 def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.float64]:
