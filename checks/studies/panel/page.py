@@ -36,7 +36,9 @@ _LIARS = """## Liars on the bench
 MNIST, 20 clients with 0 to 70 % wrong labels, ten rounds, four pairs; the same rounds with and
 without lies; {seeds}. Rank correlation of worth with the share of right labels; *liars gain*: how
 far their own worth rises, in accuracy. *Opposite* lies about everything, *sly* about candidates
-only, *noise* at random, *praise* adds three deviations for the half with more friends in it."""
+only, *noise* at random, *praise* adds three deviations for the half with more friends in it. Wrong
+labels explain little of what these clients are worth, as the column without liars shows: voices and
+gains say more here than correlations."""
 _FLAGS = """## Named without a reason
 
 20 honest clients, MNIST, one pair a judge and round; how many were ever said to harm the model;
