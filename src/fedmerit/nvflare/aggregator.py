@@ -34,7 +34,7 @@ class MeritAggregator(Aggregator):
     """Contributions without test data: the merit score, gated weights, and guards.
 
     For `ScatterAndGather`, in place of `InTimeAccumulateWeightedAggregator`. Takes model updates
-    (WEIGHT_DIFF) and models (WEIGHTS) as NumPy arrays, and returns an update. Score, weight,
+    (WEIGHT_DIFF) and models (WEIGHTS) as NumPy arrays, and returns what it got. Score, weight,
     p-value, flag and reward of every client are in the result's meta under "fedmerit", for those
     who listen to AFTER_AGGREGATION on the server; clients never get them.
 
@@ -82,6 +82,7 @@ class MeritAggregator(Aggregator):
         self._open_round = False
         self._seen: set[str] = set()
         self._updates: dict[str, FloatArray] = {}
+        self._models: set[str] = set()  # clients that sent a model
         self._steps: dict[str, int | None] = {}
         self._rejected: dict[Rejection, None] = {}
 
@@ -119,23 +120,24 @@ class MeritAggregator(Aggregator):
             raise InvalidInputError("a second reply in the same round")
         self._seen.add(client)
         assert self._server is not None, "a round is open"
-        self._updates[client], self._steps[client] = read_contribution(
+        self._updates[client], self._steps[client], model = read_contribution(
             shareable, self._server.layout, self._server.state.model
         )
+        if model:
+            self._models.add(client)
 
     def aggregate(self, fl_ctx: FLContext) -> Shareable:
         """Settle the round. The result is empty where it was skipped: the model stays."""
         with self._lock:
             self._begin(fl_ctx)
-            record, change = self._settle(fl_ctx)
+            record, kind, arrays = self._settle(fl_ctx)
         for client in record.clients:
             if client.flagged:
                 self.log_warning(
                     fl_ctx, f"{client.client} flagged: {client.reason}", fire_event=False
                 )
-        return DXO(
-            DataKind.WEIGHT_DIFF, change, {META_KEY: round_metrics(record, clients=True)}
-        ).to_shareable()
+        meta = {META_KEY: round_metrics(record, clients=True)}
+        return DXO(kind, arrays, meta).to_shareable()
 
     def _begin(self, fl_ctx: FLContext) -> None:
         """Take note of the model that the clients of a new round got."""
@@ -167,7 +169,9 @@ class MeritAggregator(Aggregator):
             self.system_panic(f"the ledger cannot be used: {error}", fl_ctx)
             raise
 
-    def _settle(self, fl_ctx: FLContext) -> tuple[RoundRecord, dict[str, NDArray[np.generic]]]:
+    def _settle(
+        self, fl_ctx: FLContext
+    ) -> tuple[RoundRecord, DataKind, dict[str, NDArray[np.generic]]]:
         server = self._server
         assert server is not None, "a round is open"
         engine = fl_ctx.get_engine()
@@ -180,15 +184,27 @@ class MeritAggregator(Aggregator):
         updates = np.empty((len(clients), server.layout.parameters), dtype=server.layout.dtype)
         for row, client in enumerate(clients):
             updates[row] = self._updates.pop(client)
-        replies = Replies(clients, updates, [self._steps[client] for client in clients])
-        server.judge_replies(replies, tuple(self._rejected))
         before = server.state.model
-        server.combine()
+        # Where all sent models, models are averaged and returned: adding a difference may round.
+        whole = bool(clients) and self._models.issuperset(clients)
+        rows = dict(zip(clients, updates, strict=True))
+        replies = Replies(
+            clients,
+            updates,
+            [self._steps[client] for client in clients],
+            models=(lambda client: before + rows[client]) if whole else None,
+        )
+        server.judge_replies(replies, tuple(self._rejected))
+        model = server.combine()
         after = server.state.model
         self._clear()
         record = server.write()
         assert record is not None, "the round was judged above"
-        return record, {} if after is before else server.layout.cut(after - before)
+        if after is before:
+            return record, DataKind.WEIGHT_DIFF, {}
+        if whole:
+            return record, DataKind.WEIGHTS, model
+        return record, DataKind.WEIGHT_DIFF, server.layout.cut(after - before)
 
 
 def _global_model(fl_ctx: FLContext) -> dict[str, NDArray[np.generic]]:

@@ -37,8 +37,8 @@ def answers(shareable: Shareable, number: int) -> bool:
 
 def read_contribution(
     shareable: Shareable, layout: Layout, model: FloatArray
-) -> tuple[FloatArray, int | None]:
-    """Return the update in a reply, and the steps that its client claims to have made.
+) -> tuple[FloatArray, int | None, bool]:
+    """Return a reply's update, the steps that its client claims, and whether it sent a model.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def read_contribution(
         raise UpdatesError("arrays must be plain, got encrypted or compressed ones")
     steps = _claimed_steps(dxo)
     start = model if kind == DataKind.WEIGHTS else None
-    return _read_arrays(dxo.data, layout, start), steps
+    return _read_arrays(dxo.data, layout, start), steps, kind == DataKind.WEIGHTS
 
 
 def _claimed_steps(dxo: DXO) -> int | None:
