@@ -132,6 +132,7 @@ def test_words_code_and_addresses(folder):
     text = "All five<!--five--> of `9.9`; [6.6](7.7.md) **no**<!--zero--> one, 5<!--five-->.\n"
     assert told(folder, text, **five)[1] == []
     assert told(folder, "```\n7<!--five-->\n```\n    8<!--five-->\n", **five)[1] == []
+    assert told(folder, "<table><td>7<!--five--></td></table>\n", **five)[1] == []
     with pytest.raises(DataError, match="must follow 2 numbers"):
         told(folder, "Only 5<!--five--><!--five-->.\n", **five)
 

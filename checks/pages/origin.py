@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from checks.studies.panel.cells import SOURCES as PANEL
 from fedmerit.experiments.assumptions import SOURCES as ASSUMPTIONS
-from fedmerit.experiments.benchmark.base import Results, read_row
+from fedmerit.experiments.benchmark.base import Results
+from fedmerit.experiments.benchmark.files import read_row
 from fedmerit.experiments.benchmark.registry import BENCHMARKS
 from fedmerit.experiments.families import FAMILIES
 from fedmerit.experiments.runner import Cell, sources_of

@@ -110,12 +110,12 @@ def _blanked(line: str) -> str:
 
 
 def _prose(page: Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines that are no code and no heading."""
+    """Yield the numbered lines that are neither code nor what code printed, which is HTML."""
     fenced = False
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
-        elif not fenced and not line.startswith("    "):
+        elif not fenced and not line.startswith(("    ", "<table", "<div")):
             yield number, line
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedmerit.experiments.benchmark.base import Setting
 from fedmerit.experiments.benchmark.contribution import TRAINING, Contribution
 from fedmerit.simulation.datasets import load
 
@@ -22,7 +23,7 @@ def main() -> None:
     print(f"| local epochs | score | {' | '.join(SETUPS)} |\n|---:|---|{'---:|' * len(SETUPS)}")
     for epochs in EPOCHS:
         benchmark = Contribution(replace(TRAINING, epochs=epochs))
-        rows = [row for seed in SEEDS for row in benchmark.run(seed, data, False, lambda _: None)]
+        rows = [row for seed in SEEDS for row in benchmark.run(seed, Setting(data))]
         for scorer in SCORERS:
             found = [
                 [row.truth for row in rows if (row.setup, row.scorer) == (setup, scorer)]

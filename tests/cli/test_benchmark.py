@@ -1,13 +1,16 @@
 """`fedmerit benchmark`, as a user types it."""
 
 import json
+from dataclasses import replace
+from functools import wraps
 
 import pytest
 from typer.testing import CliRunner
 
+from fedmerit.behaviours import Honest, Stale, Zero
 from fedmerit.cli.app import app
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.experiments.benchmark import null
+from fedmerit.experiments.benchmark import attacks, null
 from fedmerit.experiments.fingerprint import read_stamp
 
 pytestmark = pytest.mark.slow
@@ -32,8 +35,8 @@ def test_a_benchmark_writes_table_page_and_picture(tmp_path, monkeypatch):
     assert stamp.inputs == "digits quick"
     assert {row["code"] for row in rows} == {stamp.code.digest}
     again = []
-    run = null.Null.run
-    monkeypatch.setattr(null.Null, "run", lambda *told: again.append(told[1]) or run(*told))
+    run = null.Null.run_cell
+    monkeypatch.setattr(null.Null, "run_cell", lambda *told: again.append(told[2]) or run(*told))
     assert call("null", *options).stdout == result.stdout
     assert not again  # seeds that the same code decided are kept
     assert call("null", *options, "--seeds", "2").exit_code == 0
@@ -43,6 +46,56 @@ def test_a_benchmark_writes_table_page_and_picture(tmp_path, monkeypatch):
     )
     assert call("null", *options).stdout == result.stdout
     assert again == [401, 400]
+
+
+def test_a_stopped_benchmark_goes_on_with_the_next_cell(tmp_path, monkeypatch):
+    kinds = {behaviour.label: behaviour for behaviour in (Honest(), Zero(), Stale())}
+    monkeypatch.setattr(attacks, "_KINDS", kinds)
+    monkeypatch.setattr(attacks, "QUICK", replace(attacks.QUICK, rounds=3))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    options = ("--quick", "--dataset", "digits", "--out")
+    assert call("attacks", *options, str(whole)).exit_code == 0
+    ran = []
+    run = attacks.run_federation
+
+    def stop(config, dataset, behaviour, tick):
+        if len(ran) == 5:
+            raise KeyboardInterrupt
+        ran.append((config.partition.kind, behaviour.label))
+        return run(config, dataset, behaviour, tick)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(attacks, "run_federation", wraps(run)(stop))
+        call("attacks", *options, str(parts))
+    assert len(ran) == 5
+    assert len(set(ran)) == 3  # with scores and without
+    done = set(ran[:4])
+    ran.clear()
+    monkeypatch.setattr(
+        attacks,
+        "run_federation",
+        wraps(run)(lambda *told: ran.append((told[0].partition.kind, told[2].label)) or run(*told)),
+    )
+    assert call("attacks", *options, str(parts)).exit_code == 0
+    assert not done & set(ran)
+    assert (parts / "attacks.csv").read_bytes() == (whole / "attacks.csv").read_bytes()
+    assert (parts / "attacks.md").read_bytes() == (whole / "attacks.md").read_bytes()
+    ran.clear()
+    table = parts / "attacks.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    old = [
+        line.replace(line.split(",")[-1], "old\n") if ",zero," in line else line for line in lines
+    ]
+    table.write_text("".join(old))
+    assert call("attacks", *options, str(parts), "--keep-old").exit_code == 0
+    assert not ran
+    assert "other code decided 20**: 20 by old" in (parts / "attacks.md").read_text()
+    assert call("attacks", *options, str(parts)).exit_code == 0
+    assert ran == [("shards", "zero"), ("dirichlet", "zero")]  # plain averaging was kept
+    assert table.read_bytes() == (whole / "attacks.csv").read_bytes()
+    mixed = call("attacks", "--dataset", "digits", "--out", str(parts)).exception
+    assert isinstance(mixed, SettingError)
+    assert "must not mix runs on digits quick and on digits" in str(mixed)
 
 
 def test_unknown_names_are_refused():

@@ -1,6 +1,6 @@
 """`fedmerit benchmark`: what the scores are worth, measured."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,22 +43,23 @@ def benchmark(
         list[str] | None, typer.Option(help="Of models: this behaviour only; may be repeated.")
     ] = None,
     keep_old: Annotated[
-        bool, typer.Option(help="Of models: take rows that other code decided as they are.")
+        bool, typer.Option(help="Take rows that other code decided as they are.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run a benchmark and write its table, page and picture, after every seed.
+    """Run a benchmark and write its table, page and picture.
 
-    Seeds that are in the table of the folder are not run again unless the code that decides them
-    changed. The benchmark models goes on cell by cell; FedAvg and the median, which fedmerit's own
-    code does not decide, are kept in the folder models.kept.
+    It can be stopped at any moment: what is in the table of the folder is not run again unless the
+    code that decides it changed. Runs of FedAvg and the median, which fedmerit's own code does not
+    decide, are kept in a folder of their own, NAME.kept.
 
     Example: fedmerit benchmark null --quick --dataset digits
     """
     check_extra()
     from fedmerit.cli.benchmark_models import run_models
-    from fedmerit.experiments.benchmark.base import Benchmark, kept_rows, write
+    from fedmerit.experiments.benchmark.base import Benchmark, Setting
     from fedmerit.experiments.benchmark.registry import find_benchmark
+    from fedmerit.experiments.benchmark.running import run_benchmark
     from fedmerit.simulation.datasets import load
 
     chosen = find_benchmark(name)
@@ -82,27 +83,15 @@ def benchmark(
         data = load(wanted, data_dir)
         command = f"fedmerit benchmark {name} --dataset {wanted} --seed {first} --seeds {count}"
         command += " --quick" if quick else ""
-        inputs = f"{data.name}{' quick' if quick else ''}"
-        known = kept_rows(chosen, out, inputs)
-        code = chosen.sources.code.digest
         with progress() as bar:
-            steps = bar.add_task("steps", total=count * chosen.steps(quick), status="")
-            for number in numbers:
-                found = [row for row in known if row.seed == number]
-                if found:
-                    bar.update(steps, advance=chosen.steps(quick), status=f"seed {number} is there")
-                else:
-                    found = [
-                        replace(row, code=code)
-                        for row in chosen.run(
-                            number,
-                            data,
-                            quick,
-                            lambda told: bar.update(steps, advance=1, status=told),
-                        )
-                    ]
-                rows += found
-                files = write(chosen, rows, out, command, inputs)
+            total = count * len(chosen.cells(quick)) * chosen.steps(quick)
+            steps = bar.add_task("steps", total=total, status="")
+
+            def tick(told: str) -> None:
+                bar.update(steps, advance=1, status=told)
+
+            setting = Setting(data, quick, tick, out / f"{name}.kept")
+            rows, files = run_benchmark(chosen, numbers, setting, out, command, keep_old=keep_old)
     if as_json:
         print_json([asdict(row) for row in rows])
         return

@@ -24,7 +24,7 @@ def run_models(
 
     Returns its rows and the files that were written.
     """
-    from fedmerit.experiments.benchmark.base import read_rows, write, write_rows
+    from fedmerit.experiments.benchmark.files import read_rows, write, write_rows
     from fedmerit.experiments.benchmark.models.benchmark import (
         Models,
         Plan,

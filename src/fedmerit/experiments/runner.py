@@ -140,11 +140,15 @@ def sources_of(cell: Cell) -> Sources:
         for _, behaviour in Assignment.parse(told).parts
     ]
     scorer = () if rules.scorer is None else (rules.scorer,)
-    decided = (Federation, read_outcome, *scorer, *roles)
     if rules.weighting in PLAIN:
-        means = (aggregate, weights, mean_over_touching)
-        return Sources.of(*decided, *means, closed=(*_FILES, *VERDICTS))
-    return Sources.of(*decided, closed=_FILES)
+        return plain_sources(read_outcome, *scorer, *roles)
+    return Sources.of(Federation, read_outcome, *scorer, *roles, closed=_FILES)
+
+
+def plain_sources(*decided: object) -> Sources:
+    """Return what decides a federation whose weights do not depend on verdicts."""
+    means = (aggregate, weights, mean_over_touching)
+    return Sources.of(Federation, *means, *decided, closed=(*_FILES, *VERDICTS))
 
 
 def prepare(folder: Path, code: str, *, keep_old: bool = False) -> str:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fedmerit.behaviours import Honest, LocalData, parse_behaviour
 from fedmerit.cli.app import app
 from fedmerit.errors import DataError, SettingError, UnknownNameError
-from fedmerit.experiments.benchmark.base import read_rows, write_rows
+from fedmerit.experiments.benchmark.files import read_rows, write_rows
 from fedmerit.experiments.benchmark.models import baselines, benchmark, cells, page
 from fedmerit.experiments.benchmark.models.baselines import Baselines
 from fedmerit.experiments.benchmark.models.benchmark import Plan, ordered, run_plan

@@ -18,12 +18,17 @@ from fedmerit.experiments.benchmark.base import (
     BEHAVIOURS_MODULE,
     SCORERS_MODULE,
     Benchmark,
+    Cell,
+    Setting,
     Table,
     Tick,
 )
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.benchmark.rows import AttackRow
 from fedmerit.experiments.benchmark.statistics import mean, roc_auc
+from fedmerit.experiments.fingerprint import Sources
+from fedmerit.experiments.kept import kept
+from fedmerit.experiments.runner import plain_sources
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.rng import stream
 from fedmerit.scorers import SCORERS
@@ -41,6 +46,7 @@ _PARTS = 100  # the data is cut as for the paper's 100 users
 PARTITIONS = {"shards": Partition("shards"), "dirichlet": Partition("dirichlet", alpha=1.0)}
 FULL = FederationConfig(users=20, per_round=20, rounds=10, training=LocalTraining(epochs=2))
 QUICK = replace(FULL, users=10, per_round=10, rounds=6)
+_KINDS = {kind().label: kind() for kind in BEHAVIOURS.values()}
 
 
 class Attacks(Benchmark[AttackRow]):
@@ -52,38 +58,52 @@ class Attacks(Benchmark[AttackRow]):
     chosen = (BEHAVIOURS_MODULE, SCORERS_MODULE)
     row = AttackRow
 
-    def steps(self, quick: bool) -> int:
-        """Return the rounds of one seed, with the default and with plain averaging."""
-        return 2 * len(PARTITIONS) * len(BEHAVIOURS) * (QUICK if quick else FULL).rounds
+    def cells(self, quick: bool) -> list[Cell]:
+        """Return every partition with every behaviour; honest is the clean run."""
+        del quick
+        return list(product(PARTITIONS, _KINDS))
 
-    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[AttackRow]:
-        """Run one federation per behaviour; honest is the clean run."""
-        rows = []
-        base = replace(QUICK if quick else FULL, seed=seed)
-        for partition, kind in product(PARTITIONS, BEHAVIOURS.values()):
-            config = replace(base, partition=PARTITIONS[partition])
-            panel, behaviour = Panel(), kind()
-            attacked = replace(config, behaviours=Assignment(((SHARE, behaviour),)))
-            accuracy, bad = run_federation(
-                replace(attacked, rules=RoundRules(panel)), dataset, behaviour, tick
+    def cell_of(self, row: AttackRow) -> Cell:
+        """Return partition and behaviour."""
+        return row.partition, row.behaviour
+
+    def cell_sources(self, cell: Cell) -> Sources:
+        """Return what decides one behaviour."""
+        kind = _KINDS.get(str(cell[1]))
+        chosen = (BEHAVIOURS_MODULE,) if kind is None else (kind,)
+        return Sources.of(Attacks, SCORERS_MODULE, *chosen, closed=self.sources.closed)
+
+    def steps(self, quick: bool) -> int:
+        """Return the rounds, with the default and with plain averaging."""
+        return 2 * (QUICK if quick else FULL).rounds
+
+    def run_cell(self, cell: Cell, seed: int, setting: Setting) -> list[AttackRow]:
+        """Run a federation with the default, and with plain averaging."""
+        partition, label = map(str, cell)
+        behaviour, panel = _KINDS[label], Panel()
+        attacked = replace(
+            QUICK if setting.quick else FULL,
+            seed=seed,
+            partition=PARTITIONS[partition],
+            behaviours=Assignment(((SHARE, behaviour),)),
+        )
+        accuracy, bad = run_federation(
+            replace(attacked, rules=RoundRules(panel)), setting.dataset, behaviour, setting.tick
+        )
+        fedavg = plain_accuracy(replace(attacked, rules=plain_rules("uniform")), behaviour, setting)
+        return [
+            AttackRow(
+                partition=partition,
+                behaviour=label,
+                seed=seed,
+                scorer=scorer,
+                rides=not behaviour.trains,
+                accuracy=accuracy,
+                fedavg=fedavg,
+                **vars(judge(panel.heard[scorer], bad, flags=scorer in FLAGGING)),
             )
-            plain = replace(attacked, rules=plain_rules("uniform"))
-            fedavg, _ = run_federation(plain, dataset, behaviour, tick)
-            for scorer in SCORERS:
-                told = judge(panel.heard[scorer], bad, flags=scorer in FLAGGING)
-                rows.append(
-                    AttackRow(
-                        partition=partition,
-                        behaviour=behaviour.label,
-                        seed=seed,
-                        scorer=scorer,
-                        rides=not behaviour.trains,
-                        accuracy=accuracy,
-                        fedavg=fedavg,
-                        **vars(told),
-                    )
-                )
-        return rows
+            for scorer in SCORERS
+        ]
 
     def tables(self, rows: Sequence[AttackRow]) -> list[Table]:
         """Return merit's results by behaviour, and ROC AUC and reward by scorer."""
@@ -138,6 +158,18 @@ def judge(results: Sequence[Contributions], bad: Sequence[bool], *, flags: bool)
         honest_watched=mean(caught[~dishonest].tolist()),
         flagged_after=median(found) if found else nan,
     )
+
+
+def plain_accuracy(config: FederationConfig, behaviour: Behaviour, setting: Setting) -> float:
+    """Run a federation without scores, or read what it came to when nothing has changed since."""
+
+    def run() -> dict[str, float]:
+        accuracy, _ = run_federation(config, setting.dataset, behaviour, setting.tick)
+        return {"accuracy": accuracy}
+
+    sources = plain_sources(run_federation, behaviour)
+    inputs = repr((setting.dataset.name, setting.dataset.train_x.shape, config))
+    return float(kept(setting.kept, sources, inputs, run)["accuracy"])
 
 
 def run_federation(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.base import SCORERS_MODULE, Benchmark, Table, Tick
+from fedmerit.experiments.benchmark.base import SCORERS_MODULE, Benchmark, Cell, Setting, Table
 from fedmerit.experiments.benchmark.contribution_page import draw, page, tables
 from fedmerit.experiments.benchmark.game import PerceptronGame
 from fedmerit.experiments.benchmark.holdings import SETUPS
@@ -62,20 +62,27 @@ class Contribution(Benchmark[ContributionRow]):
     def __init__(self, training: LocalTraining = TRAINING) -> None:
         self.training = training
 
-    def steps(self, quick: bool) -> int:
-        """Return the rounds of one seed."""
-        return len(SETUPS) * (QUICK_ROUNDS if quick else ROUNDS)
+    def cells(self, quick: bool) -> list[Cell]:
+        """Return the set-ups."""
+        del quick
+        return [(setup,) for setup in SETUPS]
 
-    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[ContributionRow]:
-        """Run every set-up once."""
-        rows = []
-        for setup in SETUPS:
-            run = _Run(setup, seed, dataset, self.training)
-            for _ in range(QUICK_ROUNDS if quick else ROUNDS):
-                run.step()
-                tick(f"{setup}, seed {seed}")
-            rows.extend(run.rows())
-        return rows
+    def cell_of(self, row: ContributionRow) -> Cell:
+        """Return the set-up."""
+        return (row.setup,)
+
+    def steps(self, quick: bool) -> int:
+        """Return the rounds."""
+        return QUICK_ROUNDS if quick else ROUNDS
+
+    def run_cell(self, cell: Cell, seed: int, setting: Setting) -> list[ContributionRow]:
+        """Run a set-up once."""
+        setup = str(cell[0])
+        run = _Run(setup, seed, setting.dataset, self.training)
+        for _ in range(self.steps(setting.quick)):
+            run.step()
+            setting.tick(f"{setup}, seed {seed}")
+        return run.rows()
 
     def tables(self, rows: Sequence[ContributionRow]) -> list[Table]:
         """Return the mean over seeds, with spread."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedmerit.behaviours import Assignment, Honest, parse_behaviour
 from fedmerit.evidence.watch import Watch
-from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
+from fedmerit.experiments.benchmark.base import Benchmark, Cell, Setting, Table, Tick
 from fedmerit.experiments.benchmark.free_riders_page import draw, page, tables
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.benchmark.rows import FreeRiderRow
@@ -60,18 +60,23 @@ class FreeRiders(Benchmark[FreeRiderRow]):
     chosen = tuple(parse_behaviour(attack) for attack in ATTACKS)
     row = FreeRiderRow
 
-    def steps(self, quick: bool) -> int:
-        """Return the rounds of one seed."""
-        settings = QUICK if quick else FULL
-        return len(settings.cells()) * settings.rounds
+    def cells(self, quick: bool) -> list[Cell]:
+        """Return numbers of clients, attacks and shares of riders; clean runs first."""
+        return list((QUICK if quick else FULL).cells())
 
-    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[FreeRiderRow]:
-        """Run every cell once."""
-        settings = QUICK if quick else FULL
-        rows = []
-        for clients, attack, share in settings.cells():
-            rows += run_cell(settings, dataset, clients, attack, share, seed, tick)
-        return rows
+    def cell_of(self, row: FreeRiderRow) -> Cell:
+        """Return the number of clients, the attack and the share of riders."""
+        return row.clients, row.attack, row.riders / row.clients
+
+    def steps(self, quick: bool) -> int:
+        """Return the rounds."""
+        return (QUICK if quick else FULL).rounds
+
+    def run_cell(self, cell: Cell, seed: int, setting: Setting) -> list[FreeRiderRow]:
+        """Run one cell once; return one row per detector."""
+        settings = QUICK if setting.quick else FULL
+        clients, attack, share = next(c for c in settings.cells() if c == cell)
+        return run_settings(settings, setting.dataset, clients, attack, share, seed, setting.tick)
 
     def tables(self, rows: Sequence[FreeRiderRow]) -> list[Table]:
         """Return precision and recall per cell."""
@@ -100,7 +105,7 @@ def configure(clients: int, attack: str, share: float, seed: int) -> FederationC
     )
 
 
-def run_cell(
+def run_settings(
     settings: Settings,
     dataset: Dataset,
     clients: int,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
 from fedmerit.evidence.decisions import discoveries
-from fedmerit.experiments.benchmark.base import Benchmark, Table, Tick
+from fedmerit.experiments.benchmark.base import Benchmark, Cell, Setting, Table
 from fedmerit.experiments.benchmark.null_page import draw, page, tables
 from fedmerit.experiments.benchmark.rows import NullRow
 from fedmerit.rng import stream
@@ -50,16 +50,27 @@ class Null(Benchmark[NullRow]):
     chosen = tuple(make_scorer(name) for name in NULL_FOR)
     row = NullRow
 
+    def cells(self, quick: bool) -> list[Cell]:
+        """Return the one cell that there is."""
+        del quick
+        return [()]
+
+    def cell_of(self, row: NullRow) -> Cell:
+        """Return that cell."""
+        del row
+        return ()
+
     def steps(self, quick: bool) -> int:
-        """Return the null rounds of one seed."""
+        """Return the null rounds."""
         return QUICK_NULL_ROUNDS if quick else NULL_ROUNDS
 
-    def run(self, seed: int, dataset: Dataset, quick: bool, tick: Tick) -> list[NullRow]:
+    def run_cell(self, cell: Cell, seed: int, setting: Setting) -> list[NullRow]:
         """Simulate null rounds."""
-        real = list(real_rounds(seed, dataset))
+        del cell
+        real = list(real_rounds(seed, setting.dataset))
         rejected: Counter[tuple[str, str, str, float]] = Counter()
         trials: Counter[tuple[str, str, str, float]] = Counter()
-        for number in range(self.steps(quick)):
+        for number in range(self.steps(setting.quick)):
             rng = stream(seed, "null", number)
             kind = KINDS[number % len(KINDS)]
             # A replay needs a last update, which the first round does not have.
@@ -74,7 +85,7 @@ class Null(Benchmark[NullRow]):
                     for rule, outcomes in decisions(alone, nobody, level).items():
                         rejected[scorer, kind, rule, level] += int(outcomes.sum())
                         trials[scorer, kind, rule, level] += outcomes.size
-            tick(f"{kind}, seed {seed}")
+            setting.tick(f"{kind}, seed {seed}")
         return [NullRow(seed, *key, rejected[key], trials[key]) for key in trials]
 
     def tables(self, rows: Sequence[NullRow]) -> list[Table]:

@@ -18,6 +18,7 @@ BYSTANDERS = (
     "fedmerit.errors",
     "fedmerit.experiments.benchmark.models.registry",
     "fedmerit.experiments.fingerprint",
+    "fedmerit.experiments.kept",
     "fedmerit.files",
     "fedmerit.ledger",
     "fedmerit.lock",
