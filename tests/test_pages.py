@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from checks.pages import again as again_module
 from checks.pages import quotes, results, status
 from checks.pages.__main__ import main
 from checks.pages.origin import expected_code
@@ -14,8 +15,16 @@ from checks.pages.results import Reader
 from fedmerit.errors import DataError
 from fedmerit.experiments.benchmark.null import Null
 from fedmerit.experiments.fingerprint import Sources, read_stamp, write_page
-from fedmerit.experiments.runner import Cell, sources_of
-from fedmerit.experiments.spec import EXPERIMENTS
+from fedmerit.experiments.runner import (
+    Cell,
+    read_outcomes,
+    run_experiment,
+    sources_of,
+    write_outcomes,
+)
+from fedmerit.experiments.spec import EXPERIMENTS, FEDAVG, PUBLISHED
+from fedmerit.simulation.config import FederationConfig, ModelChoice
+from fedmerit.simulation.datasets import load
 
 PLACE = Sources.of("fedmerit.rng")
 NULL = ("seed", "scorer", "kind", "rule", "level", "rejections", "trials", "code")
@@ -227,3 +236,24 @@ def test_a_page_by_hand_can_be_stamped(folder):
     assert main(["--stamp", str(folder / "copied.md"), "fedmerit.rng"]) == 0
     results.is_current.cache_clear()
     assert status.page_status(folder / "copied.md").state == status.CURRENT
+
+
+@pytest.mark.slow
+def test_a_line_whose_runs_are_the_same_again_is_current(tmp_path, monkeypatch):
+    config = FederationConfig(users=4, per_round=3, rounds=2, model=ModelChoice(hidden=8))
+    name, experiment = "mnist-noise", EXPERIMENTS["mnist-noise"]
+    points, lines = experiment.points[::5], (FEDAVG, PUBLISHED)
+    small = replace(experiment, base=config, seeds=(0,), points=points, lines=lines)
+    monkeypatch.setattr(again_module, "experiment_of", lambda _: small)
+    digits = load("digits")
+    expected = run_experiment(small, digits, tmp_path)
+    before = [replace(outcome, code="old") for outcome in expected]
+    before[-1] = replace(before[-1], accuracy=0.5)
+    write_outcomes(tmp_path / f"{name}.csv", before)
+    names = [line.name for line in lines]
+    assert again_module.again(name, names, digits, folder=tmp_path) == 1
+    after = read_outcomes(tmp_path / f"{name}.csv")
+    assert [o.code for o in after if o.line == "fedavg"] == [
+        o.code for o in expected if o.line == "fedavg"
+    ]
+    assert {o.code for o in after if o.line != "fedavg"} == {"old"}

@@ -1,6 +1,7 @@
 """Who decides the rows of a table in docs/results, by the table's name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from checks.studies.panel.cells import SOURCES as PANEL
 from fedmerit.experiments.assumptions import SOURCES as ASSUMPTIONS
@@ -11,6 +12,7 @@ from fedmerit.experiments.families import FAMILIES
 from fedmerit.experiments.runner import Cell, sources_of
 from fedmerit.experiments.spec import Experiment
 
+T = TypeVar("T")
 Expected = Callable[[dict[str, str]], str | None]
 # Tables with the lines and points of another experiment.
 _AS = {"mnist-without-riders": "mnist-free-riders"}
@@ -26,16 +28,29 @@ def expected_code(name: str) -> Expected:
         return lambda _: ASSUMPTIONS.code.digest
     if name.startswith("panel-"):
         return lambda _: PANEL.code.digest
-    known = {**BENCHMARKS, **_EXPERIMENTS}
-    wanted = _AS.get(name, name)
-    found = max(
-        (k for k in known if wanted == k or wanted.startswith(f"{k}-")), key=len, default=""
-    )
-    if found in BENCHMARKS:
-        return _of_benchmark(BENCHMARKS[found]())
-    if found in _EXPERIMENTS:
-        return _of_experiment(_EXPERIMENTS[found])
+    experiment, benchmark = experiment_of(name), _named(name, BENCHMARKS)
+    if experiment is not None:
+        return _of_experiment(experiment)
+    if benchmark is not None:
+        return _of_benchmark(benchmark())
     return lambda _: None
+
+
+def experiment_of(name: str) -> Experiment | None:
+    """Return the experiment that a table is named after."""
+    return _named(_AS.get(name, name), _EXPERIMENTS)
+
+
+def cell_of(experiment: Experiment, line: str, value: float, seed: int) -> Cell | None:
+    """Return the run of a row; None where the experiment has no such line or point any more."""
+    lines = [known for known in experiment.lines if known.name == line]
+    points = [known for known in experiment.points if known.value == value]
+    return Cell(lines[0], points[0], seed) if lines and points else None
+
+
+def _named(name: str, known: Mapping[str, T]) -> T | None:
+    found = [key for key in known if name == key or name.startswith(f"{key}-")]
+    return known[max(found, key=len)] if found else None
 
 
 def _of_benchmark(benchmark: Results) -> Expected:
@@ -43,13 +58,8 @@ def _of_benchmark(benchmark: Results) -> Expected:
 
 
 def _of_experiment(experiment: Experiment) -> Expected:
-    lines = {line.name: line for line in experiment.lines}
-    points = {point.value: point for point in experiment.points}
-
     def code(row: dict[str, str]) -> str | None:
-        line, point = lines.get(row["line"]), points.get(float(row["value"]))
-        if line is None or point is None:
-            return None
-        return sources_of(Cell(line, point, int(row["seed"]))).code.digest
+        cell = cell_of(experiment, row["line"], float(row["value"]), int(row["seed"]))
+        return None if cell is None else sources_of(cell).code.digest
 
     return code

@@ -128,11 +128,15 @@ def test_rooms_say_where_it_changed(toy):
     assert first.changed(Code({})) == ["toy.deep", "toy.main"]
     assert "toy.disk" in toy("toy.main:Server").rooms  # of an entry, everything may be called
     assert "toy.disk" in toy("toy.main").rooms
+    assert "toy.disk" in toy("toy.main:Server.save").rooms
+    assert set(toy("toy.main:Server.settle").rooms) == {"toy.deep", "toy.main"}
 
 
 def test_entries_must_exist_and_libraries_are_names_only(toy):
     with pytest.raises(DataError, match=r"toy\.main:nobody"):
         toy("toy.main:nobody")
+    with pytest.raises(DataError, match=r"toy\.main:Server\.nothing"):
+        toy("toy.main:Server.nothing")
     with pytest.raises(DataError, match=r"toy\.nowhere"):
         toy("toy.nowhere")
     assert toy("torch.nn:Linear").digest != toy("torch.nn:ReLU").digest
@@ -140,7 +144,7 @@ def test_entries_must_exist_and_libraries_are_names_only(toy):
 
 def test_a_thing_has_a_place():
     assert place_of(run) == "fedmerit.simulation.run:run"
-    assert place_of(federation.Federation.step) == "fedmerit.simulation.federation:Federation"
+    assert place_of(federation.Federation.step) == "fedmerit.simulation.federation:Federation.step"
     assert place_of(Assignment()) == "fedmerit.behaviours.assignment:Assignment"
     assert place_of(lambda: 0) == __name__
 

@@ -90,7 +90,7 @@ def check_assumptions(
 
 
 # Honest rounds with a plain mean are looked at; the server's verdicts are not.
-SOURCES = Sources.of(check_assumptions, Federation, aggregate, closed=VERDICTS)
+SOURCES = Sources.of(check_assumptions, Federation.step, aggregate, closed=VERDICTS)
 
 
 def _config(data: Dataset | ClickLog, seed: int) -> FederationConfig:

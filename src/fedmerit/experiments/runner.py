@@ -34,6 +34,7 @@ VERDICTS = (
     "fedmerit.types",
 )
 _FILES = ("fedmerit.simulation.checkpoint", "fedmerit.simulation.results")
+_STEPS = (Federation.start, Federation.step)
 _CODE = "code"
 LAST = 10  # single rounds swing by some 0.03: results are means over the last rounds
 
@@ -142,13 +143,13 @@ def sources_of(cell: Cell) -> Sources:
     scorer = () if rules.scorer is None else (rules.scorer,)
     if rules.weighting in PLAIN:
         return plain_sources(read_outcome, *scorer, *roles)
-    return Sources.of(Federation, read_outcome, *scorer, *roles, closed=_FILES)
+    return Sources.of(*_STEPS, read_outcome, *scorer, *roles, closed=_FILES)
 
 
 def plain_sources(*decided: object) -> Sources:
     """Return what decides a federation whose weights do not depend on verdicts."""
     means = (aggregate, weights, mean_over_touching)
-    return Sources.of(Federation, *means, *decided, closed=(*_FILES, *VERDICTS))
+    return Sources.of(*_STEPS, *means, *decided, closed=(*_FILES, *VERDICTS))
 
 
 def prepare(folder: Path, code: str, *, keep_old: bool = False) -> str:

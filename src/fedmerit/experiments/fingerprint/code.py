@@ -54,7 +54,7 @@ class Sources:
     Attributes
     ----------
     entries : tuple of str
-        ``module`` or ``module:name``: all that these can reach decides.
+        ``module``, ``module:name`` or ``module:class.method``: all that these can reach decides.
     closed : tuple of str
         Rooms that decide nothing in this case when they are reached from outside of them.
         `BYSTANDERS` without an entry in them never do.
@@ -89,7 +89,7 @@ def code_of(*entries: str, closed: tuple[str, ...] = ()) -> Code:
 
 
 def place_of(thing: object) -> str:
-    """Return the entry of a function or class, or of the class of a value.
+    """Return the entry of a function, class or method, or of the class of a value.
 
     For what is made inside a function, that is its whole module.
     """
@@ -97,7 +97,7 @@ def place_of(thing: object) -> str:
     module, name = kind.__module__, kind.__qualname__
     if module == "__main__" and (spec := sys.modules[module].__spec__) is not None:
         module = spec.name  # python -m
-    return module if "<locals>" in name else f"{module}:{name.partition('.')[0]}"
+    return module if "<locals>" in name else f"{module}:{name}"
 
 
 def _places(thing: object) -> Iterator[str]:

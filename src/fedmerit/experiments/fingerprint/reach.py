@@ -50,16 +50,22 @@ class Reach:
         self._waiting: dict[str, list[tuple[Module, Definition]]] = defaultdict(list)
 
     def enter(self, entry: str) -> None:
-        """Follow ``module`` as a whole, or ``module:name``; of a library the name is all."""
+        """Follow ``module`` or ``module:class`` as a whole, or a function, constant or method.
+
+        Of a library the name is all.
+        """
         module, _, name = entry.partition(":")
+        name, _, method = name.partition(".")
         if not is_ours(module):
             self.texts[LIBRARIES].add(entry)
             return
         found = read_module(module)
         if not name:
             self._whole(found)
-        elif name in found.bound:
+        elif name in found.bound and not method:
             self._take_all(found, found.bound[name])
+        elif methods := [m for d in found.bound.get(name, ()) for m in d.methods if m[0] == method]:
+            self._take(found, [*found.bound[name], *(definition for _, definition in methods)])
         else:
             raise DataError(f"an entry must be defined in its module, got {entry}")
         while self._due:
