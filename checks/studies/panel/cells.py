@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedmerit.experiments.benchmark.base import read_rows, write_rows
+from fedmerit.experiments.benchmark.files import read_rows, write_rows
 from fedmerit.experiments.fingerprint import Sources
 from fedmerit.simulation.datasets import Dataset
 
