@@ -7,7 +7,8 @@ from typing import Any
 from checks import ROOT
 from checks.studies.panel import attacks, flags, liars, worth
 from checks.studies.panel.cells import SOURCES, Study
-from fedmerit.experiments.benchmark.base import Table, read_rows
+from fedmerit.experiments.benchmark.base import Table
+from fedmerit.experiments.benchmark.files import read_rows
 from fedmerit.experiments.benchmark.statistics import mean
 from fedmerit.experiments.fingerprint import write_page
 from fedmerit.experiments.picture import save

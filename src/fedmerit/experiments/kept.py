@@ -9,29 +9,28 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from fedmerit.experiments.fingerprint import Sources
 from fedmerit.files import whole_file
+
+LIBRARIES = (torch.__version__, np.__version__)  # they decide the last bits
 
 
 def kept(
-    folder: Path | None, sources: Sources, inputs: str, run: Callable[[], Mapping[str, ArrayLike]]
+    folder: Path | None, inputs: str, run: Callable[[], Mapping[str, ArrayLike]]
 ) -> Mapping[str, NDArray[Any]]:
-    """Return what `run` gave when it was called before with the same code and inputs, or call it.
+    """Return what `run` gave when it was called before with the same inputs, or call it.
 
     Parameters
     ----------
     folder : path or None
         Where results are kept, one file each; None calls `run`.
-    sources : Sources
-        The code that decides.
     inputs : str
-        Everything else that does, but for the versions of NumPy and PyTorch.
+        Everything that decides: the fingerprint of the code, data, settings, `LIBRARIES`.
     run : callable
         Returns arrays by name.
     """
     if folder is None:
         return {name: np.asarray(value) for name, value in run().items()}
-    path = folder / f"{digest(repr((sources.code.digest, inputs, _LIBRARIES)).encode())}.npz"
+    path = folder / f"{digest(inputs.encode())}.npz"
     if not path.is_file():
         with whole_file(path) as partial:
             np.savez(partial, allow_pickle=False, **run())
@@ -42,6 +41,3 @@ def kept(
 def digest(content: bytes) -> str:
     """Return a name for `content`."""
     return sha256(content).hexdigest()[:32]
-
-
-_LIBRARIES = (np.__version__, torch.__version__)

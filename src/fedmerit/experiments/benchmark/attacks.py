@@ -27,7 +27,7 @@ from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.benchmark.rows import AttackRow
 from fedmerit.experiments.benchmark.statistics import mean, roc_auc
 from fedmerit.experiments.fingerprint import Sources
-from fedmerit.experiments.kept import kept
+from fedmerit.experiments.kept import LIBRARIES, kept
 from fedmerit.experiments.runner import plain_sources
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.rng import stream
@@ -167,9 +167,9 @@ def plain_accuracy(config: FederationConfig, behaviour: Behaviour, setting: Sett
         accuracy, _ = run_federation(config, setting.dataset, behaviour, setting.tick)
         return {"accuracy": accuracy}
 
-    sources = plain_sources(run_federation, behaviour)
-    inputs = repr((setting.dataset.name, setting.dataset.train_x.shape, config))
-    return float(kept(setting.kept, sources, inputs, run)["accuracy"])
+    code = plain_sources(run_federation, behaviour).code.digest
+    inputs = repr((code, LIBRARIES, setting.dataset.digest, config))
+    return float(kept(setting.kept, inputs, run)["accuracy"])
 
 
 def run_federation(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from fedmerit.experiments.benchmark.models.federation import Cast, Settle, accuracy, federate
 from fedmerit.experiments.benchmark.models.task import State, Task
 from fedmerit.experiments.fingerprint import Sources
-from fedmerit.experiments.kept import digest, kept
+from fedmerit.experiments.kept import LIBRARIES, digest, kept
 
 _ACCURACY, _MODEL = "accuracy", "model "  # and the name of an array of the last model
 
@@ -48,8 +48,9 @@ class Baselines:
         present = tuple(range(len(cast.behaviours)) if clients is None else clients)
         roles = tuple((c, cast.behaviours[c]) for c in present)
         used = [federate, accuracy, settle, *self.task.module.modules(), *(r for _, r in roles)]
-        inputs = repr((self._data, self.seed, roles, with_model))
-        arrays = dict(kept(self._folder, Sources.of(*used), inputs, fresh))
+        code = Sources.of(*used).code.digest
+        inputs = repr((code, self._data, self.seed, roles, with_model))
+        arrays = dict(kept(self._folder, inputs, fresh))
         return Finished(
             float(arrays.pop(_ACCURACY)),
             {name.removeprefix(_MODEL): value for name, value in arrays.items()},
@@ -57,8 +58,8 @@ class Baselines:
 
 
 def _data_digest(task: Task) -> str:
-    """Return what the task is made of: data, first model, settings."""
-    parts = [repr((task.training, task.rounds)).encode()]
+    """Return what the task is made of: data, first model, settings, and who computes with it."""
+    parts = [repr((task.training, task.rounds, *LIBRARIES)).encode()]
     for data in (*task.clients, task.held_out):
         parts += [repr(data.x.shape).encode(), data.x.tobytes(), data.y.tobytes()]
     for name, value in task.module.state_dict().items():
