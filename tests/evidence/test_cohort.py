@@ -189,3 +189,15 @@ def test_accounts_that_share_one_work_do_not_raise_what_is_asked_of_others():
     z[0, 1] = z[1, 0] = 200.0
     assert find_cohort(z).typical > 100.0
     assert find_cohort(z).least == plain.least == 3.0
+
+
+def test_who_agrees_significantly_is_not_accused_of_independence():
+    """Five standard deviations of a mean over nine members, where these show 90 each."""
+    z = z_of([list(range(9)), [9]], strength=90.0)
+    z[9, :9] = z[:9, 9] = 2.5  # joins nobody
+    nobody = np.zeros(10, dtype=np.bool_)
+    cohort = cohort_in(z, nobody, 1_000_000_000)
+    assert not cohort.members[9]
+    assert cohort.flags[9] is None
+    z[9, :9] = z[:9, 9] = 0.5
+    assert cohort_in(z, nobody, 1_000_000_000).flags[9] == INDEPENDENT

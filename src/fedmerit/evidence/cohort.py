@@ -142,10 +142,15 @@ def _deviation(peers: NDArray[np.int64], alike: float) -> NDArray[np.float64]:
 
 
 def _too_little(least: float, deviation: NDArray[np.float64], members: int) -> NDArray[np.float64]:
-    """Return the agreement that hardly anybody stays below who shows the `least` on average."""
+    """Return the agreement that hardly anybody stays below who shows the `least` on average.
+
+    Agreement that is significant by itself is not too little, however much the others agree: who
+    drowns its work in noise has worked.
+    """
     if members < LIMITS.fewest_members:
         return np.full(len(deviation), -np.inf)
-    return least - upper_quantile(LIMITS.accusing / len(deviation)) * deviation
+    slack = upper_quantile(LIMITS.accusing / len(deviation))
+    return np.minimum(least - slack * deviation, LIMITS.significant * deviation)
 
 
 def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.float64]:
