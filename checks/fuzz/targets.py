@@ -17,8 +17,10 @@ from fedmerit.behaviours import Assignment
 from fedmerit.cli.ledger import _moment
 from fedmerit.errors import FedMeritError
 from fedmerit.incentive.rewards import parse_reward
-from fedmerit.ledger import Ledger, SigningKey
+from fedmerit.ledger import Ledger, SigningKey, check_statement, read_head, read_log
+from fedmerit.ledger.heads import to_json as head_text
 from fedmerit.ledger.reading import parse_hash
+from fedmerit.ledger.statement import read_json, to_json
 from fedmerit.reading import read_round
 from fedmerit.report.source import open_source
 from fedmerit.simulation.cache import restore
@@ -55,6 +57,11 @@ def _ledger(path: Path) -> object:
         if checked.ok:
             return list(ledger.rounds()), ledger.runs(), ledger.payouts(), ledger.summaries()
     return checked
+
+
+def _key(path: Path) -> object:
+    path.chmod(0o600)  # or it warns
+    return SigningKey.load(path)
 
 
 def _results(path: Path) -> object:
@@ -110,7 +117,10 @@ TARGETS: dict[str, Target] = {
     "cache": _with_file("mnist.npz", restore),
     "checkpoint": _with_file("checkpoint.npz", lambda path: load_checkpoint(path, "0" * 64)),
     "ledger": _with_file("a.ledger", _ledger),
-    "key": _with_file("key.pem", SigningKey.load),
+    "key": _with_file("key.pem", _key),
+    "head": _with_file("head.json", read_head),
+    "heads": _with_file("heads.log", read_log),
+    "statement": lambda content: check_statement(read_json(content)),
     "results": _with_file("rounds.csv", _results),
     "impressions": _with_file(
         "log_standard_1.csv", _clicks(read_kuairand, video_features_basic_pure=_VIDEOS)
@@ -156,6 +166,23 @@ def _packed(**arrays: object) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+def _shown(what: str) -> Callable[[], list[bytes]]:
+    """Return what others are shown of a small ledger: its head, a log of heads, a statement."""
+
+    def make() -> list[bytes]:
+        from checks.faults.records import some_ledger
+
+        with some_ledger(2) as path, Ledger.open(path, read_only=True) as ledger:
+            if what == "statement":
+                return [to_json(ledger.statement("client-1")).encode()]
+            if what == "head":
+                return [head_text(ledger.signed_head()).encode()]
+            ledger.anchor(path.with_name("heads.log"))
+            return [path.with_name("heads.log").read_bytes()]
+
+    return make
 
 
 def _npy() -> list[bytes]:
@@ -243,6 +270,9 @@ _SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "cache": lambda: [_packed(**_PIXELS)],
     "checkpoint": _checkpoint,
     "ledger": _written_ledger,
+    "head": _shown("head"),
+    "heads": _shown("heads"),
+    "statement": _shown("statement"),
     "results": _written_results,
     "impressions": lambda: [_IMPRESSIONS],
     "impressions-gzip": lambda: [gzip.compress(_IMPRESSIONS, mtime=0)],

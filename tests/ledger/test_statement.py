@@ -181,6 +181,16 @@ def test_a_bad_ledger_makes_no_statement(path: Path) -> None:
         statement(path)
 
 
+def test_numbers_beyond_all_bounds_are_a_problem_and_no_crash(path: Path) -> None:
+    for place in ("recorded_at", "leaves", "run"):
+        forged = statement(path)
+        forged["entries"][1][place] = 10**30
+        assert not check_statement(forged).ok
+    forged = statement(path)
+    forged["rows"][0]["values"][0] = -(10**30)
+    assert "must fit in 64 bits" in check_statement(forged).problem
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 10**5, b'{"a": 1}', b"7"])
 def test_other_files_are_not_statements(content: bytes) -> None:
     with pytest.raises(LedgerCorruptError, match="a statement must"):

@@ -77,7 +77,10 @@ def encode_value(value: Value) -> bytes:
     if value is None:
         return b"N"
     if kind is int:
-        return _INTEGER(b"I", value)
+        try:
+            return _INTEGER(b"I", value)
+        except struct.error:
+            raise LedgerError(f"an integer must fit in 64 bits, got {value}") from None
     if isinstance(value, str):
         text = value.encode()
         return _COUNT(b"T", len(text)) + text
