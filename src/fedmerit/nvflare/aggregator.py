@@ -31,7 +31,7 @@ META_KEY = "fedmerit"
 
 
 class MeritAggregator(Aggregator):
-    """Contributions without test data: the merit score, gated weights, and guards.
+    """Contributions without test data: who did not work is kept out, the others weigh as ever.
 
     For `ScatterAndGather`, in place of `InTimeAccumulateWeightedAggregator`. Takes model updates
     (WEIGHT_DIFF) and models (WEIGHTS) as NumPy arrays, and returns what it got. Score, weight,
