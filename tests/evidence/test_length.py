@@ -8,11 +8,19 @@ from fedmerit.evidence.length import growth_of, kept_share
 RATE = 0.01
 
 
-def kept(norms, sizes=None, weights=None, members=None):
+def kept(norms, sizes=None, weights=None, members=None, noisy=None):
     count = len(norms)
     weights = np.full(count, 1 / count) if weights is None else weights
     members = np.ones(count, dtype=bool) if members is None else members
-    return kept_share(np.asarray(norms, dtype=float), sizes, weights, members, RATE)
+    norms = np.asarray(norms, dtype=float)
+    noisy = np.zeros(count, dtype=bool) if noisy is None else noisy
+
+    def together(rows):
+        """Who is `noisy` goes everywhere at once, the others one way."""
+        moved = weights * norms * rows
+        return np.hypot(moved[~noisy].sum(), np.sqrt((moved[noisy] ** 2).sum()))
+
+    return kept_share(norms, sizes, weights, members, RATE, together)
 
 
 def usual(clients, spread=0.1, seed=0):
@@ -89,3 +97,12 @@ def test_growth_with_size_is_seen_and_its_absence_too():
     claimed = np.where(np.arange(20) < 6, 2000.0, 200.0)  # equal clients, six of whom lie
     assert not growth_of(np.exp(0.1 * rng.normal(size=20)), claimed).shown
     assert growth_of(usual(10), np.full(10, 300.0)) is None
+
+
+def test_noise_makes_updates_long_and_cancels_in_a_mean():
+    norms, noisy = usual(20), np.arange(20) < 5
+    norms[noisy] *= 5
+    assert (kept(norms)[noisy] < 1).all()
+    assert (kept(norms, noisy=noisy) == 1).all()
+    norms[noisy] *= 5  # five of them now move the model further than the others, whichever way
+    assert (kept(norms, noisy=noisy)[noisy] < 1).all()

@@ -24,7 +24,7 @@ from flwr.serverapp.strategy import (
     Result,
 )
 
-from fedmerit import Kind, Ledger, Merit, RoundRules, reward_rule
+from fedmerit import Contributions, Flag, Kind, Ledger, Merit, RoundRules, reward_rule
 from fedmerit.errors import InvalidInputError, SettingError
 from fedmerit.flower import FedMerit
 from tests.flower.federation import (
@@ -315,18 +315,20 @@ def test_a_strategy_can_be_started_again():
     assert_same(start(strategy.inner, Federation()).arrays, first.arrays)
 
 
-def test_a_round_in_which_all_are_excluded_keeps_the_model():
-    class Replaying(Federation):
-        def work(self, node, number, model):
-            if number == 1:
-                return super().work(node, number, model)
-            return self.ride(REPLAYER, number, model)
+class Accuser:
+    """A scorer that accuses everybody."""
 
+    def score(self, inputs, rng):
+        del rng
+        flags = [Flag(Kind.INDEPENDENT)] * inputs.clients
+        return Contributions.of("accuser", np.zeros(inputs.clients), flags=flags)
+
+
+def test_rounds_in_which_all_are_excluded_keep_the_model():
     inner, got = listening(FedAvg(fraction_evaluate=0.0))
-    federation = Replaying()
-    result = start(FedMerit(inner, seed=1), federation, rounds=2)
-    assert list(got) == [1]
-    assert_same(result.arrays, record(federation.models[2]))
+    result = start(FedMerit(inner, seed=1, scorer=Accuser()), Federation(), rounds=2)
+    assert not got
+    assert_same(result.arrays, initial())
 
 
 def test_fedavgs_arguments_are_in_the_signature():

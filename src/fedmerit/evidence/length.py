@@ -7,6 +7,7 @@ it is far out for its round and its size, and those who are would move the model
 the others together.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, sqrt
 
@@ -56,6 +57,7 @@ def kept_share(
     weights: Floats,
     members: NDArray[np.bool_],
     rate: float,
+    together: Callable[[NDArray[np.bool_]], float],
 ) -> Floats:
     """Return the share of every update that is kept, (k,): 1 where it is not too long.
 
@@ -71,26 +73,24 @@ def kept_share(
         where it shows that of few.
     rate : float
         Chance that one of these lengths is called far out although all come from one kind.
+    together : callable
+        From some of the clients, (k,) bool, to how far their updates move the model together: noise
+        makes updates long, and cancels in a mean.
     """
     keep = np.ones(len(norms))
     counted = (norms > 0) & (weights > 0)
     if (counted & members).sum() <= LIMITS.fewest_members:
-        members = np.ones_like(
-            members
-        )  # no cohort is to be seen, and a take-over hurts all the same
-    moved = weights * norms
+        members = np.ones_like(members)
     lengths, room = _given_size(norms, sizes, counted, counted & members)
     longest = np.argsort(np.where(counted, lengths - room, -np.inf))[::-1]
     for size in range(int(counted.sum()) // 2, 0, -1):
         out = np.isin(np.arange(len(norms)), longest[:size])
         rest, usual = counted & ~out, counted & ~out & members
-        takes_over = (
-            weights[out].sum() < weights[rest].sum() and moved[out].sum() > moved[rest].sum()
-        )
-        if not takes_over or usual.sum() < LIMITS.fewest_members:
+        if weights[out].sum() >= weights[rest].sum() or usual.sum() < LIMITS.fewest_members:
             continue
         excess = lengths - float(np.mean(lengths[usual])) - room
-        if excess[out].min() > _far(lengths[usual], rate / int(counted.sum())):
+        far_out = excess[out].min() > _far(lengths[usual], rate / int(counted.sum()))
+        if far_out and together(out) > together(rest):
             keep[out] = np.exp(-excess[out])
             break
     return keep

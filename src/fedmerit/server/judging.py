@@ -185,7 +185,15 @@ def judge_round(
     weights = _without(_weights(rules, replies, sizes, contributions), out)
     keep = np.ones(len(clients))
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
-        keep = kept_share(norms, sizes, weights, contributions.evidence.members, LENGTH_RATE)
+        members, updates = contributions.evidence.members, replies.updates
+        keep = kept_share(
+            norms,
+            sizes,
+            weights,
+            members,
+            LENGTH_RATE,
+            lambda rows: _norm(weights[rows].astype(updates.dtype) @ updates[rows]),
+        )
     payments, unpaid = pay(rules, contributions, clients, refused, worked)
     why = Flag(Kind.UNDECIDED, unscored) if unscored and rules.scorer is not None else None
     records = _client_records(
