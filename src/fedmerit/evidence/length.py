@@ -4,7 +4,7 @@ Scores that look at directions do not see length, and an average does: who sends
 hundred times takes it over. But large clients send long updates, skewed data make some longer than
 others, and an honest client's training may break out for a round. So an update is shortened only if
 it is far out for its round and its size, and those who are would move the model further than all
-the others together.
+the others together, in the direction of these.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def kept_share(
     weights: Floats,
     members: NDArray[np.bool_],
     rate: float,
-    together: Callable[[NDArray[np.bool_]], float],
+    along: Callable[[NDArray[np.bool_]], Floats],
 ) -> Floats:
     """Return the share of every update that is kept, (k,): 1 where it is not too long.
 
@@ -73,9 +73,10 @@ def kept_share(
         where it shows that of few.
     rate : float
         Chance that one of these lengths is called far out although all come from one kind.
-    together : callable
-        From some of the clients, (k,) bool, to how far their updates move the model together: noise
-        makes updates long, and cancels in a mean.
+    along : callable
+        From some of the clients, (k,) bool, to how long every update is in the direction in which
+        these move the model, (k,). Noise makes updates long, but not in that direction, and cancels
+        in a mean.
     """
     keep = np.ones(len(norms))
     counted = (norms > 0) & (weights > 0)
@@ -90,7 +91,10 @@ def kept_share(
             continue
         excess = lengths - float(np.mean(lengths[usual])) - room
         far_out = excess[out].min() > _far(lengths[usual], rate / int(counted.sum()))
-        if far_out and together(out) > together(rest):
+        if not far_out:
+            continue
+        pulls = weights * along(rest)
+        if pulls[out].sum() > pulls[rest].sum():
             keep[out] = np.exp(-excess[out])
             break
     return keep

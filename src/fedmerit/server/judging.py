@@ -185,15 +185,13 @@ def judge_round(
     weights = _without(_weights(rules, replies, sizes, contributions), out)
     keep = np.ones(len(clients))
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
-        members, updates = contributions.evidence.members, replies.updates
-        keep = kept_share(
-            norms,
-            sizes,
-            weights,
-            members,
-            LENGTH_RATE,
-            lambda rows: _norm(weights[rows].astype(updates.dtype) @ updates[rows]),
-        )
+        members = contributions.evidence.members
+
+        def along(rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+            way = weights[rows].astype(replies.updates.dtype) @ replies.updates[rows]
+            return np.abs(replies.updates @ way).astype(np.float64) / max(_norm(way), 1e-300)
+
+        keep = kept_share(norms, sizes, weights, members, LENGTH_RATE, along)
     payments, unpaid = pay(rules, contributions, clients, refused, worked)
     why = Flag(Kind.UNDECIDED, unscored) if unscored and rules.scorer is not None else None
     records = _client_records(
