@@ -80,7 +80,7 @@ def encode_value(value: Value) -> bytes:
         try:
             return _INTEGER(b"I", value)
         except struct.error:
-            raise LedgerError(f"an integer must fit in 64 bits, got {value}") from None
+            raise LedgerError(f"an integer must fit in 64 bits, got {value!r}") from None
     if isinstance(value, str):
         text = value.encode()
         return _COUNT(b"T", len(text)) + text
