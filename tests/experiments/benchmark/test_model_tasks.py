@@ -21,6 +21,7 @@ SENT = {
     "batch-norm": (9194, 20),
     "transformer": (43044, 13),
     "lora": (6248, 10),
+    "din": (6229, 14),
     "logistic-31": (31, 6),
     "logistic-62": (62, 6),
     "logistic-wine": (42, 6),
@@ -80,6 +81,17 @@ def test_only_adapters_are_sent_and_they_are_nothing_at_first(folder):
     assert all(not value.any() for name, value in state.items() if name.endswith("up"))
     trained = train_client(task, state, task.clients[0], stream(1))
     assert trained.keys() == state.keys()
+
+
+def test_a_user_of_the_click_log_leaves_rows_of_items_untouched():
+    task = make_task("din", 900, quick=True)
+    state = sent_state(task.module)
+    user = task.clients[0]
+    trained = train_client(task, state, user, stream(1))
+    moved = (trained["items.weight"] != state["items.weight"]).any(axis=1)
+    seen = np.unique(np.delete(user.x, 1, axis=1))  # candidates and histories, without contexts
+    assert set(np.flatnonzero(moved)) <= set(seen)
+    assert 0.1 < moved.mean() < 0.9
 
 
 def test_running_statistics_are_sent_and_sizes_are_unequal(folder):

@@ -4,6 +4,7 @@
 name                 what is federated
 ===================  =====================================================================
 ``batch-norm``       CNN with batch normalisation, label skew, 20 clients
+``din``              recommender with embeddings and attention, 14 users of a click log
 ``identical``        MLP with 6,634 parameters, twelve clients that are alike
 ``logistic-31``      logistic regression, two classes, one logit, 6 clients
 ``logistic-62``      the same with two logits
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from fedmerit.errors import UnknownNameError
 from fedmerit.experiments.benchmark.models import images
+from fedmerit.experiments.benchmark.models.clicks import din
 from fedmerit.experiments.benchmark.models.lora import lora
 from fedmerit.experiments.benchmark.models.tables import TABLES
 from fedmerit.experiments.benchmark.models.task import MakeTask, Task
@@ -32,6 +34,7 @@ TASKS: dict[str, MakeTask] = {
     "batch-norm": images.batch_norm,
     "transformer": transformer,
     "lora": lora,
+    "din": din,
     **TABLES,
     "unequal": images.unequal,
     "identical": images.identical,
