@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from checks.studies.panel.cells import SOURCES as PANEL
+from checks.studies.sizes import SOURCES as CLAIMED
 from fedmerit.experiments.assumptions import SOURCES as ASSUMPTIONS
 from fedmerit.experiments.benchmark.base import Results
 from fedmerit.experiments.benchmark.files import read_row
@@ -28,6 +29,8 @@ def expected_code(name: str) -> Expected:
         return lambda _: ASSUMPTIONS.code.digest
     if name.startswith("panel-"):
         return lambda _: PANEL.code.digest
+    if name == "sizes":
+        return lambda _: CLAIMED.code.digest
     experiment, benchmark = experiment_of(name), _named(name, BENCHMARKS)
     if experiment is not None:
         return _of_experiment(experiment)
