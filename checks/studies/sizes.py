@@ -15,7 +15,8 @@ import numpy as np
 
 from checks import ROOT
 from fedmerit.behaviours import Honest, InflatedSize
-from fedmerit.experiments.benchmark.base import Table, read_rows, write_rows
+from fedmerit.experiments.benchmark.base import Table
+from fedmerit.experiments.benchmark.files import read_rows, write_rows
 from fedmerit.experiments.benchmark.models import images
 from fedmerit.experiments.benchmark.models.federation import accuracy, federate, make_cast
 from fedmerit.experiments.benchmark.models.task import State, StateLike, Task
