@@ -12,10 +12,11 @@ import numpy as np
 from checks.faults.base import Fault, NotHereError, refused, survived
 from checks.faults.ledger import record
 from checks.faults.nursery import command
-from checks.faults.process import RUN, check_like_whole, whole
+from checks.faults.process import RUN, check_like_whole
 from fedmerit.errors import FedMeritError
 from fedmerit.ledger import Ledger
 from fedmerit.simulation import cache
+from fedmerit.simulation.run import CHECKPOINT
 
 _LEDGER_BYTES, _MOUNT_BYTES = 120_000, 256 * 1024
 
@@ -103,9 +104,10 @@ def _no_room_for_results(room: int) -> str:
         assert end.status == 2, f"ended with {end.status}: {end.complaint}"
         again = command(*asked, "--resume")
         assert again.status == 0, again.complaint
-        names = ("rounds.csv", "clients.csv")
-        found = [(folder / "run" / name).read_bytes() for name in names]
-        assert found == whole()[0], "the results differ from those of an undisturbed run"
+        assert command(*RUN[:-2], "--out", folder / "whole").status == 0
+        for result in ("rounds.csv", "clients.csv"):
+            found, expected = ((folder / run / result).read_bytes() for run in ("run", "whole"))
+            assert found == expected, "the results differ from those of an undisturbed run"
     return end.complaint
 
 
@@ -230,7 +232,7 @@ def _damaged_checkpoints() -> Iterator[Fault]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             assert command(*_run(folder)).status == 0
-            path = folder / "run" / "checkpoint.npz"
+            path = folder / "run" / CHECKPOINT
             path.write_bytes(damage(path.read_bytes()))
             results = (folder / "run" / "rounds.csv").read_bytes()
             end = command(*_run(folder), "--resume")
