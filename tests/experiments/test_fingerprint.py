@@ -1,6 +1,6 @@
 """Fingerprints of code: what counts, what does not, and that nothing which runs is missed."""
 
-import sys
+from dataclasses import replace
 from textwrap import dedent
 
 import pytest
@@ -8,12 +8,14 @@ import pytest
 from fedmerit.behaviours import Assignment
 from fedmerit.errors import DataError
 from fedmerit.experiments.fingerprint import Code, code, place_of, source
-from fedmerit.experiments.fingerprint.code import BYSTANDERS, code_of
-from fedmerit.experiments.fingerprint.reach import Reach
-from fedmerit.simulation import federation
-from fedmerit.simulation.config import FederationConfig, ModelChoice
+from fedmerit.experiments.fingerprint.code import code_of
+from fedmerit.experiments.runner import Cell, sources_of
+from fedmerit.experiments.spec import EXPERIMENTS, LINES
+from fedmerit.simulation.config import ModelChoice
 from fedmerit.simulation.datasets import load
+from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
+from tests.called import missed
 
 TOY = {
     "__init__": "from toy.deep import passed_on\n",
@@ -144,45 +146,24 @@ def test_entries_must_exist_and_libraries_are_names_only(toy):
 
 def test_a_thing_has_a_place():
     assert place_of(run) == "fedmerit.simulation.run:run"
-    assert place_of(federation.Federation.step) == "fedmerit.simulation.federation:Federation.step"
+    assert place_of(Federation.step) == "fedmerit.simulation.federation:Federation.step"
     assert place_of(Assignment()) == "fedmerit.behaviours.assignment:Assignment"
     assert place_of(lambda: 0) == __name__
 
 
-def test_nothing_that_runs_is_missed(tmp_path):
-    """All of our functions that a simulated federation calls are reached from where it starts."""
-    config = FederationConfig(
-        users=8, per_round=7, rounds=3, behaviours=Assignment.parse("30% stale"),
-        model=ModelChoice(hidden=8),
-    )  # fmt: skip
-    data = load("digits")
-    ran = set()
+@pytest.mark.slow
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)
+def test_nothing_that_runs_is_missed(line):
+    """All of our functions that a run of an experiment calls are reached from where it starts."""
+    experiment, data = EXPERIMENTS["mnist-noise"], load("digits")
+    cell = Cell(line, experiment.points[-1], 0)
+    base = replace(experiment.base, users=8, per_round=7, rounds=3, model=ModelChoice(hidden=8))
+    config = replace(experiment, base=base).config(cell.line, cell.point, cell.seed)
 
-    def note(frame, event, _):
-        function, module = frame.f_code, frame.f_globals.get("__name__", "")
-        if (
-            event == "call"
-            and module.startswith("fedmerit.")
-            and function.co_filename != "<string>"
-        ):
-            ran.add((module, function.co_firstlineno, function.co_name))
+    def run():
+        federation = Federation(config, data)
+        state = federation.start()
+        for _ in range(config.rounds):
+            state, _ = federation.step(state)
 
-    sys.setprofile(note)
-    try:
-        run(federation.Federation(config, data), folder=tmp_path)
-    finally:
-        sys.setprofile(None)
-    reach = Reach(BYSTANDERS)
-    behaviours = [behaviour for _, behaviour in config.behaviours.parts]
-    given = (data, config.rules.scorer, *behaviours)  # what the run is given counts as well
-    for entry in map(place_of, (federation.Federation, run, *given)):
-        reach.enter(entry)
-    missed = {
-        (module, line, name)
-        for module, line, name in ran
-        if name != "<module>"
-        and not module.startswith(BYSTANDERS)
-        and not any(line in lines for lines in reach.lines[module])
-    }
-    assert not missed
-    assert len(ran) > 100
+    assert not missed(sources_of(cell), run)

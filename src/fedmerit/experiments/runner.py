@@ -11,15 +11,17 @@ from pathlib import Path
 from fedmerit.aggregators import aggregate
 from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.aggregators.weighting import weights
-from fedmerit.behaviours import Assignment
+from fedmerit.behaviours import Assignment, Honest
 from fedmerit.experiments.fingerprint import Sources
 from fedmerit.experiments.spec import Experiment, Line, Point
 from fedmerit.simulation.clicks.log import ClickLog
+from fedmerit.simulation.config import DinChoice, FederationConfig, ModelChoice, Partition
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.results import CLIENT_COLUMNS, METRIC, ResultFiles
 from fedmerit.simulation.run import run
 from fedmerit.simulation.task import click_clients
+from fedmerit.simulation.training import LocalTraining
 from fedmerit.types import RoundRecord
 
 PLAIN = ("score", "size", "uniform")  # weightings that no verdict changes
@@ -34,7 +36,18 @@ VERDICTS = (
     "fedmerit.types",
 )
 _FILES = ("fedmerit.simulation.checkpoint", "fedmerit.simulation.results")
-_STEPS = (Federation.start, Federation.step)
+# A federation, and what it is given beside its rules.
+_STEPS = (
+    Federation.start,
+    Federation.step,
+    FederationConfig,
+    Partition,
+    ModelChoice,
+    DinChoice,
+    LocalTraining,
+    Assignment,
+    Honest,
+)
 _CODE = "code"
 LAST = 10  # single rounds swing by some 0.03: results are means over the last rounds
 

@@ -40,6 +40,7 @@ from fedmerit.experiments.fingerprint import Sources
 from fedmerit.flags import Flag, Kind
 from fedmerit.rng import stream
 from fedmerit.server import Result
+from tests.called import missed
 
 CLIENTS, ROUNDS = 7, 2
 
@@ -307,6 +308,13 @@ def test_our_own_code_does_not_decide_servers_without_scores():
     plain = Sources.of(federate, accuracy, fedavg, coordinate_median, parse_behaviour("stale"))
     assert not ours & set(plain.code.rooms)
     assert ours < set(benchmark.Models().sources.code.rooms)
+
+
+@pytest.mark.slow
+def test_nothing_that_decides_a_row_is_missed():
+    chosen = (Bench, parse_behaviour("label-flip"), Honest, tiny(1))
+    sources = Sources.of(*chosen, closed=benchmark.CLOSED)
+    assert not missed(sources, lambda: Bench("tiny", 1, quick=True).run("label-flip"))
 
 
 def test_what_cannot_be_chosen_says_why(tmp_path):

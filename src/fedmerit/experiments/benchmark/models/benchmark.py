@@ -16,7 +16,7 @@ from fedmerit.experiments.fingerprint import Sources
 
 TASKS_MODULE = "fedmerit.experiments.benchmark.models.registry"
 # The cache of federations decides nothing.
-_CLOSED = ("fedmerit.experiments.benchmark.models.baselines",)
+CLOSED = ("fedmerit.experiments.benchmark.models.baselines",)
 
 
 class Models(Results[ModelRow]):
@@ -29,7 +29,7 @@ class Models(Results[ModelRow]):
     @property
     def sources(self) -> Sources:
         """All tasks and behaviours."""
-        return Sources.of(Bench, TASKS_MODULE, BEHAVIOURS_MODULE, closed=_CLOSED)
+        return Sources.of(Bench, TASKS_MODULE, BEHAVIOURS_MODULE, closed=CLOSED)
 
     def row_code(self, row: ModelRow) -> str:
         """Return the code of one task and one behaviour."""
@@ -107,7 +107,7 @@ class Plan:
 
 def row_code(task: str, behaviour: str) -> str:
     """Return the fingerprint of the code that decides the rows of a task and a behaviour."""
-    return Sources.of(Bench, TASKS[task], parse_behaviour(behaviour), closed=_CLOSED).code.digest
+    return Sources.of(Bench, TASKS[task], parse_behaviour(behaviour), closed=CLOSED).code.digest
 
 
 def key(row: ModelRow) -> tuple[str, int, str]:
