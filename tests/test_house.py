@@ -1,6 +1,7 @@
 """House rules, by the syntax trees of the source: scorers are not told apart, words not read."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,15 @@ def test_the_search_finds_words_that_are_read(code):
 def test_the_search_lets_the_rest_through(code):
     tree = ast.parse(code)
     assert [*told_apart(tree), *words_read(tree)] == []
+
+
+def test_the_architecture_names_every_room_and_no_other():
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("| room |")[2].partition("\n\n")[0]
+    told = {
+        name.strip("/")
+        for line in table.splitlines()[2:]
+        for name in re.findall(r"`([a-z_/.]+)`", line.split("|")[1])
+    }
+    rooms = {path.parts[0] for path in TREES} - {"__init__.py"}
+    assert told == rooms
