@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.columns import CLIENT, values_of
+from fedmerit.errors import LedgerCorruptError
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger.records import RoundRows
 from fedmerit.report.ranking import UNEXPLAINED, Course, Why
@@ -83,7 +84,10 @@ class Table:
             self.add(rows.record(number))
             return
         bare = RoundRows(rows.version, rows.metrics, (), rows.rejections, rows.agreement)
-        self._add(bare.record(number), rows.client_columns())
+        try:
+            self._add(bare.record(number), rows.client_columns())
+        except ValueError as error:  # no such kind of flag
+            raise LedgerCorruptError(f"round {number} cannot be read: {error}") from error
 
     def _add(self, record: RoundRecord, columns: Mapping[str, Sequence[Any]]) -> None:
         place = len(self.rounds)
