@@ -18,7 +18,7 @@ OURS = sorted(set(SCORERS) - set(BASELINES))
 AGREED = {"pairs.score", "pairs.agreement", "pairs.chance"}
 EVIDENCE = {
     f"evidence.{name}"
-    for name in ("agreement", "typical", "deviation", "explained", "copies", "members")
+    for name in ("agreement", "typical", "least", "deviation", "explained", "copies", "members")
 }
 TELLS = {
     "ca": AGREED,

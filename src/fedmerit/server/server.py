@@ -176,16 +176,10 @@ class Server:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> news = rng.normal(size=2000)
-    >>> with Server(np.zeros(2000), seed=1) as server:
-    ...     result = server.settle(
-    ...         updates={
-    ...             "ann": news + rng.normal(size=2000),
-    ...             "bob": news + rng.normal(size=2000),
-    ...             "cat": news + rng.normal(size=2000),
-    ...             "eve": rng.normal(size=2000),
-    ...         }
-    ...     )
+    >>> news = rng.normal(size=5000)
+    >>> honest = {name: news + rng.normal(size=5000) for name in ("ann", "bob", "cat", "dan")}
+    >>> with Server(np.zeros(5000), seed=1) as server:
+    ...     result = server.settle(updates={**honest, "eve": rng.normal(size=5000)})
     >>> result.flags["eve"].kind.value, result.weights["eve"]
     ('independent', 0.0)
     """
