@@ -60,7 +60,8 @@ class WandbTracker:
 
     def __call__(self, record: RoundRecord) -> None:
         """Log a round."""
-        self.run.log(self._numbers.of(record), step=record.round)
+        # Committed at once: a step that waits for the next one is lost where none follows.
+        self.run.log(self._numbers.of(record), step=record.round, commit=True)
         new = [c for c in record.clients if c.flagged and c.client not in self._flagged]
         if self._alerts and new:
             lines = [f"{client.client}: {client.reason}" for client in new[:_MOST_NAMED]]
