@@ -17,7 +17,7 @@ from tests.conftest import JIT_OFF
 from tests.rounds import public_round
 
 pytestmark = pytest.mark.kernel
-SIZE = 1500 if JIT_OFF else 6000
+SIZE = 4000 if JIT_OFF else 6000
 
 
 def riders(world):
