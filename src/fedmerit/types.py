@@ -63,6 +63,8 @@ class RoundInputs:
         What each client has shown in earlier rounds (the sum of its `Contributions.work`).
     named : (k,) bool array or None
         Whom evidence over earlier rounds names as not working.
+    clients, parameters : int
+        How many there are: k and d.
     """
 
     updates: FloatArray | Signals
@@ -71,20 +73,13 @@ class RoundInputs:
     previous: FloatArray | None = None
     trust: NDArray[np.float64] | None = None
     named: NDArray[np.bool_] | None = None
+    clients: int = field(init=False)
+    parameters: int = field(init=False)
 
-    @property
-    def clients(self) -> int:
-        """Number of clients, k."""
-        return int(self._matrix.shape[0])
-
-    @property
-    def parameters(self) -> int:
-        """Number of parameters, d."""
-        return int(self._matrix.shape[1])
-
-    @property
-    def _matrix(self) -> NDArray[np.generic]:
-        return self.updates.values if isinstance(self.updates, Signals) else self.updates
+    def __post_init__(self) -> None:
+        matrix = self.updates.values if isinstance(self.updates, Signals) else self.updates
+        object.__setattr__(self, "clients", int(matrix.shape[0]))
+        object.__setattr__(self, "parameters", int(matrix.shape[1]))
 
 
 @dataclass(frozen=True)
