@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import urllib.request
 from pathlib import Path
 
@@ -96,11 +97,24 @@ def test_weights_and_biases_reads_what_was_written(tmp_path, monkeypatch):
         for record in make_records():
             tracker(record)
     (path,) = tmp_path.rglob("*.wandb")
-    store, rounds, alerts, config = DataStore(), {}, [], {}
-    store.open_for_scan(str(path))
-    while (data := store.scan_data()) is not None:
-        entry = Record()
-        entry.ParseFromString(data)
+
+    def entries():
+        store = DataStore()
+        store.open_for_scan(str(path))
+        found = []
+        while (data := store.scan_data()) is not None:
+            found.append(Record())
+            found[-1].ParseFromString(data)
+        store.close()
+        return found
+
+    # Another process writes the file; the record of the run's end is the last.
+    last = time.monotonic() + 60
+    while all(entry.WhichOneof("record_type") != "exit" for entry in entries()):
+        assert time.monotonic() < last, "the run's end was never written"
+        time.sleep(0.1)
+    rounds, alerts, config = {}, [], {}
+    for entry in entries():
         kind = entry.WhichOneof("record_type")
         if kind == "history":
             row = {
@@ -112,7 +126,6 @@ def test_weights_and_biases_reads_what_was_written(tmp_path, monkeypatch):
             alerts.append((entry.alert.title, entry.alert.text))
         elif kind == "run":
             config = {item.key: item.value_json for item in entry.run.config.update}
-    store.close()
     assert sorted(rounds) == list(range(1, 7))
     assert [rounds[n]["metrics/accuracy"] for n in (1, 6)] == [0.5, 1 - 0.5**6]
     assert {row["round/flagged"] for row in rounds.values()} == {3}
