@@ -63,8 +63,6 @@ class RoundInputs:
         What each client has shown in earlier rounds (the sum of its `Contributions.work`).
     named : (k,) bool array or None
         Whom evidence over earlier rounds names as not working.
-    clients, parameters : int
-        How many there are: k and d.
     """
 
     updates: FloatArray | Signals
@@ -73,13 +71,20 @@ class RoundInputs:
     previous: FloatArray | None = None
     trust: NDArray[np.float64] | None = None
     named: NDArray[np.bool_] | None = None
-    clients: int = field(init=False)
-    parameters: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        matrix = self.updates.values if isinstance(self.updates, Signals) else self.updates
-        object.__setattr__(self, "clients", int(matrix.shape[0]))
-        object.__setattr__(self, "parameters", int(matrix.shape[1]))
+    @property
+    def clients(self) -> int:
+        """Number of clients, k."""
+        return int(self._matrix.shape[0])
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters, d."""
+        return int(self._matrix.shape[1])
+
+    @property
+    def _matrix(self) -> NDArray[np.generic]:
+        return self.updates.values if isinstance(self.updates, Signals) else self.updates
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import pytest
 from fedmerit.errors import UpdatesError
 from fedmerit.server import Server
 from fedmerit.server.layout import Layout, layer_numbers
-from fedmerit.server.replies import read_update
 
 MODEL = {
     "a.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -22,7 +21,7 @@ def sent(arrays, layout, model):
         assert arrays[name].shape == shape
         return arrays[name].reshape(-1)
 
-    read_update(layout, arrays.keys(), read, model, into)
+    layout.read_update(arrays.keys(), read, model, into)
     return into
 
 

@@ -16,7 +16,7 @@ from fedmerit.cli.output import console, print_json, print_table, progress, show
 from fedmerit.cli.report import print_page
 from fedmerit.errors import SettingError
 from fedmerit.report import open_source, write_report
-from fedmerit.server.history import Total, with_round
+from fedmerit.server.totals import Total, with_round
 from fedmerit.types import RoundRecord
 
 _SECONDS_PER_ROUND = 180.0

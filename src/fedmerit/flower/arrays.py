@@ -9,9 +9,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.server import replies
-from fedmerit.server.layout import Layout
-from fedmerit.server.replies import check_finite, cut_text
+from fedmerit.server.layout import Layout, check_finite, cut_text
 from fedmerit.types import FloatArray
 
 _STYPE = "numpy.ndarray"
@@ -34,7 +32,7 @@ def read_update(
     def read(name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
         return decode(name, sent[name], shape)
 
-    replies.read_update(layout, sent.keys(), read, model, into)
+    layout.read_update(sent.keys(), read, model, into)
     for name in sorted(layout.fixed):  # the strategy inside may combine these as well
         check_finite(name, read(name, layout.shapes[name]))
 

@@ -28,7 +28,7 @@ from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
 from fedmerit.server.rules import check_run
-from fedmerit.server.summary import called, lines_of, round_metrics
+from fedmerit.server.totals import called, lines_of, round_metrics
 from fedmerit.types import ClientRecord, RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]

@@ -24,7 +24,7 @@ from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
 from fedmerit.server.replies import Replies, clean
 from fedmerit.server.rules import check_run
-from fedmerit.server.summary import lines_of, round_metrics
+from fedmerit.server.totals import lines_of, round_metrics
 from fedmerit.types import FloatArray, Rejection, RoundRecord
 
 META_KEY = "fedmerit"

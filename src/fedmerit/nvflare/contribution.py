@@ -11,8 +11,8 @@ from nvflare.apis.shareable import Shareable
 from nvflare.app_common.app_constant import AppConstants
 
 from fedmerit.errors import InvalidInputError, UpdatesError
-from fedmerit.server.layout import Layout
-from fedmerit.server.replies import check_size, clean, cut_text, read_update
+from fedmerit.server.layout import Layout, cut_text
+from fedmerit.server.replies import check_size, clean
 from fedmerit.types import FloatArray
 
 
@@ -95,5 +95,5 @@ def _read_arrays(
         return values.reshape(-1)
 
     update = np.empty(layout.parameters, dtype=layout.dtype)
-    read_update(layout, arrays.keys(), read, start, update)
+    layout.read_update(arrays.keys(), read, start, update)
     return update

@@ -1,6 +1,5 @@
-"""What a server knows from round to round: the history that scores use, totals, and all of it."""
+"""What a server remembers from round to round, so that scores can use it."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,16 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, rank
-from fedmerit.flags import Flag
-from fedmerit.panel import Book
-from fedmerit.types import (
-    Contributions,
-    FloatArray,
-    Needs,
-    RoundInputs,
-    RoundRecord,
-    Signals,
-)
+from fedmerit.types import Contributions, FloatArray, Needs, RoundInputs, Signals
 from fedmerit.validation import check_count, check_round
 
 OLDER_UPDATES = 10
@@ -51,9 +41,8 @@ class RoundHistory:
     wealth: Mapping[str, Wealth] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.models:  # later ones are made from one that was checked
-            check_count("older", self.older, least=1)
-            check_count("remembered", self.remembered, least=0)
+        check_count("older", self.older, least=1)
+        check_count("remembered", self.remembered, least=0)
 
     def published(self, model: FloatArray) -> "RoundHistory":
         """Return the history after `model` was sent to the clients."""
@@ -96,18 +85,20 @@ class RoundHistory:
     ) -> RoundInputs:
         """Return checked inputs for a scorer: `updates` with what it needs of the past."""
         plain = check_round(updates, self.public, layers)
-        previous = trust = named = None
         if needs.previous and isinstance(plain.updates, np.ndarray):
             previous = np.zeros_like(plain.updates)
             for row, client in enumerate(clients):
                 if client in self.previous:
                     previous[row] = self.previous[client]
+            plain = replace(plain, previous=previous)
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
+            plain = replace(plain, trust=trust)
         if needs.naming:
             suspects = set(self.named(needs.naming))
             named = np.array([client in suspects for client in clients], dtype=np.bool_)
-        return replace(plain, previous=previous, trust=trust, named=named)
+            plain = replace(plain, named=named)
+        return plain
 
     def remembering(
         self,
@@ -131,102 +122,3 @@ class RoundHistory:
             trust=trust,
             wealth={**self.wealth, **bet(self.wealth, clients, result)},
         )
-
-
-@dataclass(frozen=True)
-class Total:
-    """One client over all rounds so far.
-
-    Attributes
-    ----------
-    rounds : int
-        Rounds in which its reply was judged.
-    score, weight : float
-        Sums over these rounds.
-    reward : int
-        All it was paid, in the smallest unit.
-    flagged : int
-        Rounds in which it was flagged.
-    rejected : int
-        Replies that were not used.
-    flag : Flag or None
-        The latest.
-    label : str or None
-        How it calls itself.
-    value, value_error : float or None
-        What it added to the model as its peers judged it, and how far that may be off: the sum of
-        its rounds' standard errors, since they rest on the same judgements. None without a panel.
-    """
-
-    rounds: int = 0
-    score: float = 0.0
-    weight: float = 0.0
-    reward: int = 0
-    flagged: int = 0
-    rejected: int = 0
-    flag: Flag | None = None
-    label: str | None = None
-    value: float | None = None
-    value_error: float | None = None
-
-
-def with_round(known: Mapping[str, Total], record: RoundRecord) -> dict[str, Total]:
-    """Return the totals after one more round."""
-    totals = dict(known)
-    flagged = {entry.client for entry in record.clients if entry.flagged}
-    for entry in record.clients:
-        before = totals.get(entry.client, Total())
-        after = replace(
-            before,
-            reward=before.reward + (entry.reward or 0),
-            flag=entry.flag or before.flag,
-            label=entry.label or before.label,
-            value=_sum(before.value, entry.value),
-            value_error=_sum(before.value_error, entry.value_error),
-        )
-        if not math.isnan(entry.weight):
-            after = replace(
-                after,
-                rounds=before.rounds + 1,
-                score=before.score + (0.0 if math.isnan(entry.score) else entry.score),
-                weight=before.weight + entry.weight,
-                flagged=before.flagged + (entry.client in flagged),
-            )
-        totals[entry.client] = after
-    for refusal in record.rejected:
-        before = totals.get(refusal.client, Total())
-        flag = Flag(refusal.kind, refusal.reason)
-        totals[refusal.client] = replace(before, rejected=before.rejected + 1, flag=flag)
-    return totals
-
-
-def _sum(before: float | None, more: float | None) -> float | None:
-    return before if more is None else (before or 0.0) + more
-
-
-@dataclass(frozen=True)
-class ServerState:
-    """What a server knows after `round` rounds; each step returns the next state.
-
-    Attributes
-    ----------
-    round : int
-    history : RoundHistory
-        Public models, clients' past, and the evidence over rounds.
-    totals : mapping of client to Total
-    record : RoundRecord or None
-        The newest round as it was recorded: should the ledger have missed it, it is written there.
-    book : Book
-        What clients said of each other's updates.
-    """
-
-    round: int
-    history: RoundHistory
-    totals: Mapping[str, Total] = field(default_factory=dict)
-    record: RoundRecord | None = None
-    book: Book = field(default_factory=Book)
-
-    @property
-    def model(self) -> FloatArray:
-        """The current global model."""
-        return self.history.models[-1]

@@ -1,11 +1,12 @@
 """`Server`: the state of a federation, and one verb that settles a round."""
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -20,21 +21,14 @@ from fedmerit.errors import (
 )
 from fedmerit.evidence.bets import NAMING_RATE
 from fedmerit.evidence.watch import Verdict, verdicts_of
-from fedmerit.flags import Kind
+from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 from fedmerit.panel import Bench, Candidate, Heard
 from fedmerit.panel.bench import Answers
 from fedmerit.panel.harm import harmful
 from fedmerit.panel.hearing import hear
 from fedmerit.server.hearing import apart_of, panel_stream, seat, weights_of, with_values
-from fedmerit.server.history import (
-    OLDER_UPDATES,
-    REMEMBERED_CLIENTS,
-    RoundHistory,
-    ServerState,
-    Total,
-    with_round,
-)
+from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS, RoundHistory
 from fedmerit.server.judging import (
     Clock,
     Judgement,
@@ -44,26 +38,106 @@ from fedmerit.server.judging import (
     scoring_stream,
     skip_round,
 )
-from fedmerit.server.layout import Array, Layout
-from fedmerit.server.replies import WHOLE, Replies, as_array, check_names, read_sent
-from fedmerit.server.result import Result
+from fedmerit.server.layout import Array, Layout, as_array, cut_text
+from fedmerit.server.plain import from_plain, to_plain
+from fedmerit.server.replies import Replies, check_size, clean
 from fedmerit.server.rules import RoundRules, check_run
 from fedmerit.server.state import (
-    from_plain,
+    ServerState,
     read_state,
     state_arrays,
     state_from,
-    to_plain,
     write_state,
 )
-from fedmerit.tables import Table, to_html
-from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
+from fedmerit.server.totals import Total, with_round
+from fedmerit.tables import Table, Tabular, to_html
+from fedmerit.types import Contributions, FloatArray, Rejection, RoundRecord, freeze
 from fedmerit.validation import check_layers, check_positions
 from fedmerit.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Model = Any  # a vector, or a mapping from name to array; NumPy, tensors, anything with __array__
 Path_ = str | PathLike[str]
 Evaluate = Callable[[Model], Mapping[str, float]]
+# The one array of a model that is a plain vector.
+_VECTOR = ""
+
+
+@dataclass(frozen=True)
+class Result(Tabular):
+    """What a round came to, by client.
+
+    Attributes
+    ----------
+    round : int
+    scores, weights : mapping of client to float
+    flags : mapping of client to Flag or None
+        What speaks against a report, or why it has no weight or no pay; also of replies that were
+        not used.
+    payments : mapping of client to int
+        In the smallest unit; empty without a reward rule.
+    rejected : mapping of client to str
+        Replies that were not used, and why.
+    contributions : Contributions or None
+        What the scorer said; its rows are the clients in the order of `scores`.
+    """
+
+    round: int
+    scores: Mapping[str, float]
+    weights: Mapping[str, float]
+    flags: Mapping[str, Flag | None]
+    payments: Mapping[str, int]
+    rejected: Mapping[str, str]
+    contributions: Contributions | None = None
+
+    @classmethod
+    def of(cls, record: RoundRecord, contributions: Contributions | None) -> "Result":
+        """Sort a record by client."""
+        used = [client for client in record.clients if not np.isnan(client.weight)]
+        return cls(
+            record.round,
+            {client.client: client.score for client in used},
+            {client.client: client.weight for client in used},
+            {
+                **{r.client: Flag(r.kind, r.reason) for r in record.rejected},
+                **{client.client: client.flag for client in used},
+            },
+            {c.client: c.reward for c in record.clients if c.reward is not None},
+            {refusal.client: refusal.reason for refusal in record.rejected},
+            contributions,
+        )
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
+        from fedmerit.plots import plot_scores
+
+        flags = [self.flags[client] for client in self.scores]
+        return plot_scores(list(self.scores), list(self.scores.values()), flags, ax)
+
+    def _table(self) -> Table:
+        types = {"client": "string", "score": "float64", "weight": "float64", "paid": "int64"}
+        types |= {"flagged": "bool_", "flag": "string", "rejected": "bool_"}
+        rows = [
+            {
+                "client": client,
+                "score": score,
+                "weight": self.weights[client],
+                "paid": self.payments.get(client),
+                "flagged": flag is not None and flag.accuses,
+                "flag": "" if flag is None else flag.words,
+                "rejected": False,
+            }
+            for client, score in self.scores.items()
+            for flag in [self.flags[client]]
+        ]
+        rows += [
+            {"client": client, "paid": self.payments.get(client), "flagged": False, "flag": reason,
+             "rejected": True}
+            for client, reason in self.rejected.items()
+        ]  # fmt: skip
+        return Table(f"Round {self.round}", types, rows)
 
 
 class Server:
@@ -164,7 +238,7 @@ class Server:
 
     def _formed(self, arrays: Mapping[str, Array]) -> Any:
         if self._vector:
-            return arrays[WHOLE]
+            return arrays[_VECTOR]
         return {name: arrays.get(name, self._fixed.get(name)) for name in self.layout.shapes}
 
     @property
@@ -206,9 +280,10 @@ class Server:
         if {name: array.shape for name, array in arrays.items()} != self.layout.shapes:
             raise UpdatesError("the model must have the arrays of the one before, got others")
         self._fixed = self._own_copies(arrays)
-        self._publish(freeze(self.layout.flatten(arrays.items())), self.state.model)
+        self._publish(freeze(self.layout.flatten(arrays.items())))
 
-    def _publish(self, vector: FloatArray, newest: FloatArray) -> None:
+    def _publish(self, vector: FloatArray) -> None:
+        newest = self.state.model
         if vector.dtype == newest.dtype and np.array_equal(vector, newest):
             return  # a round that changed nothing tells nobody anything
         self.state = replace(self.state, history=self.state.history.published(vector))
@@ -218,9 +293,9 @@ class Server:
             array = as_array("the model", model)
             if array.ndim != 1:
                 raise UpdatesError(f"a model must be a vector or a mapping, got {array.shape}")
-            return {WHOLE: array}
+            return {_VECTOR: array}
         arrays = {str(name): as_array(str(name), value) for name, value in model.items()}
-        check_names("arrays", model)
+        _check_names("arrays", model)
         return arrays
 
     def _own_copies(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -265,7 +340,7 @@ class Server:
             Every reply was refused for the same reason: the fault is not a client's.
         """
         result = self.judge(models, sizes, updates=updates, labels=labels)
-        self._combine()
+        self.combine()
         if evaluate is not None:
             self.note(evaluate(self.model))
         self.write()
@@ -283,14 +358,7 @@ class Server:
         if (models is None) == (updates is None):
             got = "neither" if models is None else "both"
             raise SettingError(f"give models or updates, got {got}")
-        replies, rejected = read_sent(
-            self.layout,
-            models if models is not None else updates,  # type: ignore[arg-type]
-            None if models is None else self.state.model,
-            sizes or {},
-            labels or {},
-            vector=self._vector,
-        )
+        replies, rejected = self._read(models, updates, sizes or {}, labels or {})
         return self.judge_replies(replies, rejected)
 
     def judge_replies(self, replies: Replies, rejected: Sequence[Rejection] = ()) -> Result:
@@ -298,7 +366,6 @@ class Server:
         self.write()
         self._fail_together(replies, rejected)
         number = self.state.round + 1
-        worked, harmful = self._worked(), self.harmful()
         try:
             judged = judge_round(
                 self.rules,
@@ -308,8 +375,8 @@ class Server:
                 layers=self.layout.layers if self._layers is None else self._layers,
                 scored=self.layout.scored if self._scored is None else self._scored,
                 rejected=rejected,
-                worked=worked,
-                harmful=harmful,
+                worked=self._worked(),
+                harmful=self.harmful(),
                 clock=self.clock,
             )
         except InvalidInputError as error:
@@ -329,25 +396,23 @@ class Server:
         The model stays as it was where the round was skipped, where everybody was excluded, and
         where it would not be finite.
         """
-        self._combine()
-        return self.model
-
-    def _combine(self) -> None:
         if self._judged is None:
             raise SettingError("a round must be judged before it is combined, got none")
         judged, self._judged = self._judged, None
-        if not judged.weights.any():
-            return
-        before = self.state.model
+        if not judged.skipped:
+            vector = self._combined(judged)
+            if self.layout.holds(vector):
+                # Public is what clients get: the arrays, which may be coarser than the vector.
+                arrays = self.layout.cut(vector)
+                self._publish(freeze(self.layout.flatten(arrays.items())))
+        return self.model
+
+    def _combined(self, judged: Judgement) -> FloatArray:
+        start = self.state.model
         if judged.replies.models is not None and self.rules.averages and self._touched is None:
-            vector = combine_models(judged, before, self.layout, self.clock)
-        else:
-            change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
-            vector = (before + change).astype(self.layout.dtype, copy=False)
-        if self.layout.holds(vector):
-            # Public is what clients get: the arrays, which may be coarser than the vector.
-            arrays = self.layout.cut(vector)
-            self._publish(freeze(self.layout.flatten(arrays.items())), before)
+            return combine_models(judged, start, self.layout, self.clock)
+        change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
+        return (start + change).astype(self.layout.dtype, copy=False)
 
     def candidates(self, judges: Iterable[str] | None = None) -> Iterator[Candidate]:
         """Yield the models that clients are to judge on their own data, after `combine`.
@@ -424,6 +489,72 @@ class Server:
             if keep is not None:
                 keep(record)
         return record
+
+    def _read(
+        self,
+        models: Mapping[str, Model] | None,
+        updates: Mapping[str, Model] | None,
+        sizes: Mapping[str, float],
+        labels: Mapping[str, str],
+    ) -> tuple[Replies, list[Rejection]]:
+        sent = models if models is not None else updates
+        if not isinstance(sent, Mapping):
+            raise UpdatesError(f"replies must be a mapping from client, got {type(sent).__name__}")
+        for name in sizes:
+            if name not in sent:
+                raise UpdatesError(f"sizes must be of clients that replied, got {name!r}")
+        start = self.state.model if models is not None else None
+        clients = sorted(map(str, sent))
+        _check_names("clients", sent)
+        by_text = {str(name): name for name in sent}
+        rows = np.empty((len(clients), self.layout.parameters), dtype=self.layout.dtype)
+        used: list[str] = []
+        claimed: list[int | None] = []
+        rejected: list[Rejection] = []
+        for client in clients:
+            try:
+                size = sizes.get(by_text[client])
+                number = None if size is None else check_size("size", size)
+                self._read_one(sent[by_text[client]], start, rows[len(used)])
+            except InvalidInputError as error:
+                rejected.append(Rejection(client, clean(str(error))))
+            else:
+                used.append(client)
+                claimed.append(int(number) if number and number.is_integer() else None)
+        named = {str(client): clean(label, 60) for client, label in labels.items()}
+
+        def model(client: str) -> FloatArray:
+            vector = np.empty(self.layout.parameters, dtype=self.layout.dtype)
+            self._read_one(sent[by_text[client]], None, vector)
+            return vector
+
+        replies = Replies(
+            used,
+            rows[: len(used)],
+            claimed,
+            labels=named,
+            models=None if models is None else model,
+            arrived=list(by_text),
+        )
+        return replies, rejected
+
+    def _read_one(self, reply: Model, start: FloatArray | None, into: Any) -> None:
+        if self._vector:
+            reply = {_VECTOR: reply}
+        if not isinstance(reply, Mapping):
+            raise UpdatesError(f"a reply must be arrays by name, got {type(reply).__name__}")
+        _check_names("arrays", reply)
+        arrays = {str(name): value for name, value in reply.items()}
+
+        def read(name: str, shape: tuple[int, ...]) -> Array:
+            values = as_array(name or "the vector", arrays[name])
+            if values.shape != shape:
+                raise UpdatesError(
+                    f"{name or 'the vector'} must have shape {shape}, got {values.shape}"
+                )
+            return values.reshape(-1)
+
+        self.layout.read_update(arrays.keys(), read, start, into)
 
     def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
         """Stop where every reply fails for one reason: no client can help that."""
@@ -525,7 +656,7 @@ class Server:
             known = from_plain(meta["rules"]) if rules is None else rules
             parts = {name: np.zeros(shape, kind) for name, shape, kind in meta["arrays"]}
             server = cls(
-                parts[WHOLE] if meta["vector"] else parts,
+                parts[_VECTOR] if meta["vector"] else parts,
                 rules=known,
                 key=key,
                 seed=meta["seed"],
@@ -592,6 +723,18 @@ def _number(name: object, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise SettingError(f"metrics must be numbers, got {value!r} for {name}"[:200]) from None
+
+
+def _check_names(what: str, names: Iterable[object]) -> None:
+    counts = Counter(map(str, names))
+    for name in counts:
+        if not name.isascii() and name != name.encode(errors="replace").decode():
+            raise UpdatesError(f"{what} must have names that are valid Unicode, got {name[:60]!r}")
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise UpdatesError(
+            f"{what} must have different names as text, got {cut_text(twice)!r} twice"
+        )
 
 
 def _as_text(value: object) -> int | float | str | None:

@@ -10,7 +10,7 @@ import json
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +21,46 @@ from fedmerit.errors import CheckpointError, DataError
 from fedmerit.evidence.bets import Wealth
 from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.rewards import RULES
-from fedmerit.panel import Book, HeardRound, Panel
-from fedmerit.quantisers import QUANTISERS
+from fedmerit.panel import Book, HeardRound
 from fedmerit.reading.arrays import read_npz
 from fedmerit.reading.budget import Budget
-from fedmerit.scorers import SCORERS
-from fedmerit.server.history import RoundHistory, ServerState, Total
-from fedmerit.server.rules import RoundRules
-from fedmerit.types import ClientRecord, Rejection, RoundRecord, freeze
+from fedmerit.server.history import RoundHistory
+from fedmerit.server.totals import Total
+from fedmerit.types import ClientRecord, FloatArray, Rejection, RoundRecord, freeze
 
 Arrays = Mapping[str, NDArray[np.generic]]
 VERSION = 1
 _TITLE = b"fedmerit state "
 _DIGEST = 32
 _PIECE = 1 << 20
-_CLASS = "class"
-_KNOWN: Mapping[str, Any] = {
-    kind.__name__: kind
-    for kind in (RoundRules, Panel, *SCORERS.values(), *QUANTISERS.values(), *RULES.values())
-}
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What a server knows after `round` rounds; each step returns the next state.
+
+    Attributes
+    ----------
+    round : int
+    history : RoundHistory
+        Public models, clients' past, and the evidence over rounds.
+    totals : mapping of client to Total
+    record : RoundRecord or None
+        The newest round as it was recorded: should the ledger have missed it, it is written there.
+    book : Book
+        What clients said of each other's updates.
+    """
+
+    round: int
+    history: RoundHistory
+    totals: Mapping[str, Total] = field(default_factory=dict)
+    record: RoundRecord | None = None
+    book: Book = field(default_factory=Book)
+
+    @property
+    def model(self) -> FloatArray:
+        """The current global model."""
+        return self.history.models[-1]
 
 
 def state_arrays(state: ServerState) -> tuple[dict[str, NDArray[np.generic]], dict[str, Any]]:
@@ -176,34 +196,3 @@ def _record(stored: Mapping[str, Any]) -> RoundRecord:
         seconds=stored["seconds"],
         agreement=b64decode(stored["agreement"]),
     )
-
-
-# --- rules as plain values
-
-
-def to_plain(value: object) -> Any:
-    """Return a setting as plain values; one of a class that is not ours by how it prints."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if is_dataclass(value) and _KNOWN.get(type(value).__name__) is type(value):
-        settings = {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.init}
-        return {_CLASS: type(value).__name__, **settings}
-    if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
-    return {_CLASS: None, "repr": repr(value)}
-
-
-def from_plain(stored: Any, what: str = "rules") -> Any:
-    """Return the setting that `to_plain` stored."""
-    if not isinstance(stored, dict):
-        return stored
-    name = stored.get(_CLASS)
-    if name is None:
-        raise CheckpointError(
-            f"{what} must be given to load, a state cannot hold an object of your own: "
-            f"{str(stored.get('repr'))[:100]}; use Server.load(path, rules=...)"
-        )
-    if name not in _KNOWN:
-        raise CheckpointError(f"{what} must be of a class that fedmerit knows, got {name!r}")
-    settings = {key: from_plain(value, key) for key, value in stored.items() if key != _CLASS}
-    return _KNOWN[name](**settings)

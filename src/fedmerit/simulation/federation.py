@@ -12,9 +12,9 @@ from fedmerit.errors import UnknownNameError
 from fedmerit.panel import Candidate, Heard
 from fedmerit.rng import stream
 from fedmerit.server import Server
-from fedmerit.server.history import ServerState
 from fedmerit.server.judging import Clock
 from fedmerit.server.replies import Replies
+from fedmerit.server.state import ServerState
 from fedmerit.simulation.accounts import Accounts
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
