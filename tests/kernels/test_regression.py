@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmerit.comparison.products import gram, round_products
+from fedmerit.comparison.products import gram, private_parts
 from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
 from fedmerit.types import RoundInputs
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.kernel
 
 
 def fit_one(columns, target):
-    return least_absolute(columns, target[:, None])[:, 0]
+    return least_absolute(columns, target[None])[0]
 
 
 def test_least_absolute_ignores_gross_errors(rng):
@@ -38,12 +38,12 @@ def test_least_absolute_is_nearly_optimal(seed):
 
 def test_clients_are_fitted_together_as_alone(rng):
     columns = rng.normal(size=(3, 101))
-    targets = rng.normal(size=(101, 5))
-    targets[:, 3] = 0
+    targets = rng.normal(size=(5, 101))
+    targets[3] = 0
     together = least_absolute(columns, targets)
     for i in range(5):
-        assert together[:, i] == pytest.approx(fit_one(columns, targets[:, i]), abs=1e-12)
-    assert (together[:, 3] == 0).all()
+        assert together[i] == pytest.approx(fit_one(columns, targets[i]), abs=1e-12)
+    assert (together[3] == 0).all()
 
 
 def test_dependent_columns_do_no_harm(rng):
@@ -71,35 +71,36 @@ def test_signs_and_deviations_of_residuals(rng):
     assert (deviations[:, 1] == 0).all()
 
 
-def test_inner_products_of_private_parts_are_those_of_least_squares_remainders(rng):
+def test_private_parts_are_the_remainders_of_least_squares(rng):
     k, d = 3, 300
-    updates, previous = rng.normal(size=(2, k, d)).astype(np.float32)
-    public = rng.normal(size=(2, d)).astype(np.float32)
+    updates = rng.normal(size=(k, d))
+    previous = rng.normal(size=(k, 2, d))
+    public = rng.normal(size=(2, d))
     public[1, 130:] = 2 * public[0, 130:]  # dependent in the second stratum
     previous[2] = 0
+    previous[1, 1] = 3 * previous[1, 0]
     starts = np.array([0, 130, d])
-    whole, private = round_products(RoundInputs(updates, public, previous=previous), starts)
-    expected = np.zeros((k, k))
+    _, parts = private_parts(RoundInputs(updates, public, previous=previous), starts)
     for begin, end in ((0, 130), (130, d)):
-        parts = []
         for i in range(k):
-            columns = [np.ones(end - begin), *public[:, begin:end], previous[i, begin:end]]
-            design = np.stack(columns, axis=1).astype(np.float64)
-            target = updates[i, begin:end].astype(np.float64)
-            parts.append(target - design @ np.linalg.lstsq(design, target, rcond=None)[0])
-        expected += np.stack(parts) @ np.stack(parts).T
-    assert private == pytest.approx(expected, abs=1e-9)
-    assert whole == pytest.approx(gram(updates), abs=1e-9)
+            columns = [np.ones(end - begin), *public[:, begin:end], *previous[i, :, begin:end]]
+            design = np.stack(columns, axis=1)
+            target = updates[i, begin:end]
+            left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+            assert parts[i, begin:end] == pytest.approx(left, abs=1e-9)
 
 
-def test_a_report_made_of_public_vectors_has_no_private_part(rng):
+def test_a_report_made_of_public_vectors_and_its_own_past_has_no_private_part(rng):
     public = rng.normal(size=(2, 500)).astype(np.float32)
-    updates = np.stack([public[0] - 3 * public[1], rng.normal(size=500)]).astype(np.float32)
-    whole, private = round_products(RoundInputs(updates, public), np.array([0, 500]))
-    assert private[0, 0] < 1e-12 * whole[0, 0]
+    past = rng.normal(size=(2, 1, 500)).astype(np.float32)
+    updates = np.stack([public[0] - 3 * public[1] + past[0, 0], past[0, 0]])
+    unknown, parts = private_parts(RoundInputs(updates, public, previous=past), np.array([0, 500]))
+    assert np.abs(unknown[0]).max() > 1
+    assert np.abs(parts[0]).max() < 1e-5
+    assert np.abs(parts[1]).max() > 1  # the past of another client
 
 
-def test_gram_holds_all_round_products(rng):
+def test_gram_holds_all_inner_products(rng):
     rows = rng.normal(size=(5, 131)).astype(np.float32)
     exact = rows.astype(np.float64) @ rows.astype(np.float64).T
     assert gram(rows) == pytest.approx(exact, abs=1e-10)

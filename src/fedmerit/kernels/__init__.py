@@ -4,3 +4,7 @@ Each kernel has a slow, obvious twin in ``tests/naive.py``. Counts are integers 
 a fixed order, so the results are the same bits for any number of threads. Randomness comes in as
 seeds; `bits` expands a seed into a stream that is the same everywhere.
 """
+
+from fedmerit.kernels.compiling import prepare
+
+prepare()

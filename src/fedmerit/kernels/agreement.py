@@ -4,15 +4,19 @@ Groups come in twos: groups 2c and 2c + 1 are the random halves A and B of strat
 scored with the signs that the other half shows, so that no parameter judges itself.
 """
 
+from functools import partial
+
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
+
+from fedmerit.kernels.threads import deal
 
 AGREEMENT, CHANCE, VARIANCE, CERTIFICATE = 0, 1, 2, 3
 OUTPUTS = 4
+_TOGETHER = 8  # pairs that a thread takes at least
 
 
-@njit(cache=True, parallel=True)
 def score_pairs(counts: NDArray[np.int32], results: NDArray[np.float64]) -> None:
     """Fill `results`, (pairs, 4), from `counts`, (pairs, 2 * strata, levels, levels).
 
@@ -20,21 +24,29 @@ def score_pairs(counts: NDArray[np.int32], results: NDArray[np.float64]) -> None
     difference); VARIANCE of the score if the two clients were independent; CERTIFICATE, the most
     that re-labelling its own signals could have added for either client.
     """
+    deal(partial(_score_pairs, counts, results), counts.shape[0], _TOGETHER)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")  # nobody is compared on nothing
+def _score_pairs(
+    counts: NDArray[np.int32], results: NDArray[np.float64], begin: int, end: int
+) -> None:
     levels = counts.shape[2]
-    for pair in prange(counts.shape[0]):
-        # Made once a pair: small tables are scored in less time than an array is made.
-        rows, columns = np.empty((2, levels), np.int64), np.empty((2, levels), np.int64)
-        signs = np.empty((2, levels, levels), np.bool_)
-        means = np.empty((3, levels))
+    # Made once: small tables are scored in less time than an array is made.
+    rows, columns = np.empty((2, levels), np.int64), np.empty((2, levels), np.int64)
+    signs = np.empty((2, levels, levels), np.bool_)
+    means = np.empty((3, levels))
+    sizes = np.empty(2, np.int64)
+    for pair in range(begin, end):
         total, agreement, chance, variance, certificate = 0, 0.0, 0.0, 0.0, 0.0
         for stratum in range(counts.shape[1] // 2):
             for side in range(2):
                 half = counts[pair, 2 * stratum + side]
-                size = _fill_marginals(half, rows[side], columns[side])
-                _fill_signs(half, size, rows[side], columns[side], signs[side])
+                sizes[side] = _fill_marginals(half, rows[side], columns[side])
+                _fill_signs(half, sizes[side], rows[side], columns[side], signs[side])
             deviation = 0.0
             for side in range(2):
-                size = rows[side].sum()
+                size = sizes[side]
                 total += size
                 if size < 2:
                     continue
@@ -61,7 +73,7 @@ def score_pairs(counts: NDArray[np.int32], results: NDArray[np.float64]) -> None
         results[pair, CERTIFICATE] = certificate / total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def positive_delta(counts: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Sign of Delta, in whole numbers: T(a,b) > T(a) T(b) exactly when n c(a,b) > c(a) c(b)."""
     levels = counts.shape[0]
@@ -72,7 +84,7 @@ def positive_delta(counts: NDArray[np.integer]) -> NDArray[np.bool_]:
     return signs
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def score_half(
     counts: NDArray[np.int32], size: int, signs: NDArray[np.bool_]
 ) -> tuple[float, float, float, float]:
@@ -83,12 +95,13 @@ def score_half(
     return _score_half(counts, size, rows, columns, signs, np.empty((3, levels)))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fill_marginals(
     counts: NDArray[np.integer], rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> np.int64:
     levels = counts.shape[0]
-    columns[:] = 0
+    for b in range(levels):
+        columns[b] = 0
     size = np.int64(0)
     for a in range(levels):
         line, total = counts[a], np.int64(0)
@@ -100,7 +113,7 @@ def _fill_marginals(
     return size
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _fill_signs(
     counts: NDArray[np.integer],
     size: np.int64,
@@ -114,7 +127,7 @@ def _fill_signs(
             into[b] = size * np.int64(line[b]) > row * columns[b]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _score_half(
     counts: NDArray[np.int32],
     size: int,
@@ -126,8 +139,8 @@ def _score_half(
     """Score a half whose marginals are known; `means`, (3, levels), is room to work in."""
     levels = counts.shape[0]
     row_mean, column_mean, squares = means[0], means[1], means[2]
-    column_mean[:] = 0.0
-    squares[:] = 0.0
+    for b in range(levels):
+        column_mean[b] = squares[b] = 0.0
     # Sums of whole numbers, here also those in floats: exact in any order.
     hits, expected_hits, positive = np.int64(0), np.int64(0), np.int64(0)
     for a in range(levels):

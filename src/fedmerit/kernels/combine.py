@@ -2,45 +2,52 @@
 
 Coordinates are worked on in blocks, all clients of a block at once: a sorting network compares row
 with row, which the compiler turns into vector instructions, and no copy of the updates is made.
-The work on a block is a function of its own, because the compiler does not vectorise the body of a
-parallel loop.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
+
+from fedmerit.kernels.compiling import read_only
+from fedmerit.kernels.threads import deal
 
 _BLOCK = 256
 _LANES = 64
+_TOGETHER = 1 << 15  # numbers that a thread takes at least
 
 
-@njit(cache=True, parallel=True)
 def weighted_sum(
     updates: NDArray[np.floating], weights: NDArray[np.float64], result: NDArray[np.floating]
 ) -> None:
     """Write sum_i weights[i] * updates[i] into `result`; sums run in float64, in client order."""
-    parameters = updates.shape[1]
-    for block in prange((parameters + _BLOCK - 1) // _BLOCK):
-        begin = block * _BLOCK
-        end = min(begin + _BLOCK, parameters)
-        _sum_block(updates[:, begin:end], weights, result[begin:end])
+    _deal_blocks(partial(_sum, read_only(updates), read_only(weights), result), updates)
 
 
-@njit(cache=True)
-def _sum_block(
-    updates: NDArray[np.floating], weights: NDArray[np.float64], result: NDArray[np.floating]
+@njit(cache=True, nogil=True)
+def _sum(
+    updates: NDArray[np.floating],
+    weights: NDArray[np.float64],
+    result: NDArray[np.floating],
+    begin: int,
+    end: int,
 ) -> None:
-    total = np.zeros(result.shape[0])
-    for i in range(updates.shape[0]):
-        row, weight = updates[i], weights[i]
-        if weight != 0.0:
-            for c in range(total.shape[0]):
-                total[c] += weight * np.float64(row[c])
-    for c in range(total.shape[0]):
-        result[c] = total[c]
+    total = np.empty(_BLOCK)
+    for first in range(begin, end, _BLOCK):
+        size = min(_BLOCK, end - first)
+        for c in range(size):
+            total[c] = 0.0
+        for i in range(updates.shape[0]):
+            row, weight = updates[i, first : first + size], weights[i]
+            if weight != 0.0:
+                for c in range(size):
+                    total[c] += weight * np.float64(row[c])
+        for c in range(size):
+            result[first + c] = total[c]
 
 
-@njit(cache=True, parallel=True)
 def trimmed_mean(
     updates: NDArray[np.floating],
     network: NDArray[np.int64],
@@ -51,37 +58,39 @@ def trimmed_mean(
 
     Trimming all but the middle one or two values is the median.
     """
-    parameters = updates.shape[1]
-    for block in prange((parameters + _BLOCK - 1) // _BLOCK):
-        begin = block * _BLOCK
-        end = min(begin + _BLOCK, parameters)
-        _trim_block(updates[:, begin:end], network, trim, result[begin:end])
+    _deal_blocks(partial(_trim, read_only(updates), read_only(network), trim, result), updates)
 
 
-@njit(cache=True)
-def _trim_block(
+@njit(cache=True, nogil=True, error_model="numpy")
+def _trim(
     updates: NDArray[np.floating],
     network: NDArray[np.int64],
     trim: int,
     result: NDArray[np.floating],
+    begin: int,
+    end: int,
 ) -> None:
     clients = updates.shape[0]
-    rows = updates.copy()
-    for step in range(network.shape[0]):
-        low, high = rows[network[step, 0]], rows[network[step, 1]]
-        for c in range(low.shape[0]):
-            a, b = low[c], high[c]
-            low[c], high[c] = min(a, b), max(a, b)
-    total = np.zeros(result.shape[0])
-    for i in range(trim, clients - trim):
-        row = rows[i]
-        for c in range(total.shape[0]):
-            total[c] += np.float64(row[c])
-    for c in range(total.shape[0]):
-        result[c] = total[c] / (clients - 2 * trim)
+    rows = np.empty((clients, _BLOCK), dtype=updates.dtype)
+    total = np.empty(_BLOCK)
+    for first in range(begin, end, _BLOCK):
+        size = min(_BLOCK, end - first)
+        _copy_block(updates, first, size, rows)
+        for step in range(network.shape[0]):
+            low, high = rows[network[step, 0]], rows[network[step, 1]]
+            for c in range(size):
+                a, b = low[c], high[c]
+                low[c], high[c] = min(a, b), max(a, b)
+        for c in range(size):
+            total[c] = 0.0
+        for i in range(trim, clients - trim):
+            row = rows[i]
+            for c in range(size):
+                total[c] += np.float64(row[c])
+        for c in range(size):
+            result[first + c] = total[c] / (clients - 2 * trim)
 
 
-@njit(cache=True, parallel=True)
 def weighted_median(
     updates: NDArray[np.floating],
     weights: NDArray[np.int32],
@@ -95,54 +104,62 @@ def weighted_median(
     collects more than half, each to within `tolerance` of weight. The weights add up to less than
     2^31.
     """
-    parameters = updates.shape[1]
-    total = np.int64(0)
-    for i in range(weights.shape[0]):
-        total += weights[i]
+    total = int(weights.sum(dtype=np.int64))
     half = np.int32((total - tolerance + 1) // 2)
     more = np.int32((total + tolerance) // 2)
-    for block in prange((parameters + _BLOCK - 1) // _BLOCK):
-        begin = block * _BLOCK
-        end = min(begin + _BLOCK, parameters)
-        _median_block(updates[:, begin:end], weights, network, half, more, result[begin:end])
+    median = partial(_median, read_only(updates), weights, read_only(network), half, more, result)
+    _deal_blocks(median, updates)
 
 
-@njit(cache=True)
-def _median_block(
+@njit(cache=True, nogil=True)
+def _median(
     updates: NDArray[np.floating],
     weights: NDArray[np.int32],
     network: NDArray[np.int64],
     half: np.int32,
     more: np.int32,
     result: NDArray[np.floating],
+    begin: int,
+    end: int,
 ) -> None:
-    rows = updates.copy()
-    mass = np.empty(rows.shape, dtype=np.int32)
-    for i in range(rows.shape[0]):
-        mass[i, :] = weights[i]
-    for step in range(network.shape[0]):
-        i, j = network[step, 0], network[step, 1]
-        _swap_into_order(rows[i], rows[j], mass[i], mass[j])
-    lower, upper, reached = rows[0].copy(), rows[0].copy(), mass[0].copy()
-    for i in range(1, rows.shape[0]):
-        row, row_mass = rows[i], mass[i]
-        for c in range(lower.shape[0]):
-            before = reached[c]
-            lower[c] = row[c] if before < half else lower[c]
-            upper[c] = row[c] if before <= more else upper[c]
-            reached[c] = before + row_mass[c]
-    for c in range(lower.shape[0]):
-        result[c] = 0.5 * (np.float64(lower[c]) + np.float64(upper[c]))
+    clients = updates.shape[0]
+    rows = np.empty((clients, _BLOCK), dtype=updates.dtype)
+    mass = np.empty((clients, _BLOCK), dtype=np.int32)
+    lower, upper = np.empty(_BLOCK, updates.dtype), np.empty(_BLOCK, updates.dtype)
+    reached = np.empty(_BLOCK, dtype=np.int32)
+    for first in range(begin, end, _BLOCK):
+        size = min(_BLOCK, end - first)
+        _copy_block(updates, first, size, rows)
+        for i in range(clients):
+            row_mass, weight = mass[i], weights[i]
+            for c in range(size):
+                row_mass[c] = weight
+        for step in range(network.shape[0]):
+            i, j = network[step, 0], network[step, 1]
+            _swap_into_order(size, rows[i], rows[j], mass[i], mass[j])
+        for c in range(size):
+            lower[c] = upper[c] = rows[0, c]
+            reached[c] = mass[0, c]
+        for i in range(1, clients):
+            row, row_mass = rows[i], mass[i]
+            for c in range(size):
+                before = reached[c]
+                lower[c] = row[c] if before < half else lower[c]
+                upper[c] = row[c] if before <= more else upper[c]
+                reached[c] = before + row_mass[c]
+        for c in range(size):
+            result[first + c] = 0.5 * (np.float64(lower[c]) + np.float64(upper[c]))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _swap_into_order(
+    size: int,
     low: NDArray[np.floating],
     high: NDArray[np.floating],
     low_mass: NDArray[np.int32],
     high_mass: NDArray[np.int32],
 ) -> None:
-    for c in range(low.shape[0]):
+    for c in range(size):
         a, b, a_mass, b_mass = low[c], high[c], low_mass[c], high_mass[c]
         swap = a > b
         low[c] = b if swap else a
@@ -151,38 +168,77 @@ def _swap_into_order(
         high_mass[c] = a_mass if swap else b_mass
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
+def _copy_block(
+    updates: NDArray[np.floating], first: int, size: int, rows: NDArray[np.floating]
+) -> None:
+    for i in range(updates.shape[0]):
+        source, target = updates[i, first : first + size], rows[i]
+        for c in range(size):
+            target[c] = source[c]
+
+
+def _deal_blocks(work: Callable[[int, int], object], updates: NDArray[np.floating]) -> None:
+    """Call `work` for stretches of coordinates that begin where a block does."""
+    clients, parameters = updates.shape
+
+    def stretch(first: int, last: int) -> None:
+        work(first * _BLOCK, min(last * _BLOCK, parameters))
+
+    deal(stretch, -(-parameters // _BLOCK), least=1 + _TOGETHER // (clients * _BLOCK))
+
+
 def squared_distances(
     updates: NDArray[np.floating], pairs: NDArray[np.int64], result: NDArray[np.float64]
 ) -> None:
     """Write the squared distance of each pair of rows, summed from differences in float64."""
-    for pair in prange(pairs.shape[0]):
-        result[pair] = _squared_distance(updates[pairs[pair, 0]], updates[pairs[pair, 1]])
+    _deal_distances(updates, updates, pairs, result)
 
 
-@njit(cache=True, parallel=True)
 def squared_distances_to(
     updates: NDArray[np.floating], point: NDArray[np.float64], result: NDArray[np.float64]
 ) -> None:
     """Write the squared distance of each row to `point`."""
-    for i in prange(updates.shape[0]):
-        result[i] = _squared_distance(updates[i], point)
+    rows = np.arange(len(updates))
+    _deal_distances(updates, point[None], np.column_stack((rows, np.zeros_like(rows))), result)
 
 
-@njit(cache=True)
-def _squared_distance(left: NDArray[np.floating], right: NDArray[np.floating]) -> float:
+def _deal_distances(
+    left: NDArray[np.floating],
+    right: NDArray[np.floating],
+    pairs: NDArray[np.int64],
+    result: NDArray[np.float64],
+) -> None:
+    measure = partial(_measure, read_only(left), read_only(right), read_only(pairs), result)
+    deal(measure, len(pairs), least=1 + _TOGETHER // max(left.shape[1], 1))
+
+
+@njit(cache=True, nogil=True)
+def _measure(
+    left: NDArray[np.floating],
+    right: NDArray[np.floating],
+    pairs: NDArray[np.int64],
+    result: NDArray[np.float64],
+    begin: int,
+    end: int,
+) -> None:
     # Many running sums: with one alone each addition would wait for the one before it.
-    sums = np.zeros(_LANES)
-    whole = left.shape[0] // _LANES * _LANES
-    for begin in range(0, whole, _LANES):
-        a, b = left[begin : begin + _LANES], right[begin : begin + _LANES]
+    sums = np.empty(_LANES)
+    size = left.shape[1]
+    whole = size // _LANES * _LANES
+    for pair in range(begin, end):
+        one, other = left[pairs[pair, 0]], right[pairs[pair, 1]]
         for lane in range(_LANES):
-            difference = np.float64(a[lane]) - np.float64(b[lane])
-            sums[lane] += difference * difference
-    total = 0.0
-    for lane in range(_LANES):
-        total += sums[lane]
-    for p in range(whole, left.shape[0]):
-        difference = np.float64(left[p]) - np.float64(right[p])
-        total += difference * difference
-    return total
+            sums[lane] = 0.0
+        for first in range(0, whole, _LANES):
+            a, b = one[first : first + _LANES], other[first : first + _LANES]
+            for lane in range(_LANES):
+                difference = np.float64(a[lane]) - np.float64(b[lane])
+                sums[lane] += difference * difference
+        total = 0.0
+        for lane in range(_LANES):
+            total += sums[lane]
+        for p in range(whole, size):
+            difference = np.float64(one[p]) - np.float64(other[p])
+            total += difference * difference
+        result[pair] = total

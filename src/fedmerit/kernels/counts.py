@@ -7,16 +7,20 @@ tile of all clients' signals is in cache, every pair is counted. Two ways to cou
 - few levels: one bit plane per client and level, then AND and population count;
 - many levels: a plain histogram of level pairs.
 
-Tiles are dealt out to `counts.shape[0]` workers, each with counters of its own: a single parallel
-region, in which no thread waits for another. The caller adds the workers' counters up. (Histograms
-are too large for that; see there.)
+Tiles are dealt out to `counts.shape[0]` workers, each with counters of its own, so that no thread
+waits for another. The caller adds the workers' counters up. (Histograms are too large for that; see
+there.)
 """
 
+from functools import partial
+
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from fedmerit.kernels.bits import popcount
+from fedmerit.kernels.layout import take_columns
+from fedmerit.kernels.threads import deal
 
 MAX_PLANE_LEVELS = 16
 TILE = 16384
@@ -25,7 +29,6 @@ _TILE_WORDS = TILE // 64
 GROUP, BEGIN, END = 0, 1, 2
 
 
-@njit(cache=True, parallel=True)
 def count_by_planes(
     signals: NDArray[np.uint8],
     rows: NDArray[np.int64],
@@ -39,43 +42,57 @@ def count_by_planes(
     `rows` are the clients that occur in the pairs, and `pairs` holds positions in `rows`. `tiles`
     has one row (group, begin, end) per tile; begin and end are positions in `order`.
     """
-    workers, levels = counts.shape[0], counts.shape[3]
-    for worker in prange(workers):
-        counts[worker] = 0
-        planes = np.empty((rows.shape[0], levels, _TILE_WORDS), dtype=np.uint64)
-        marginals = np.empty((rows.shape[0], levels), dtype=np.int32)
-        gathered = np.empty(TILE, dtype=np.uint8)
-        for tile in range(worker, tiles.shape[0], workers):
-            group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
-            words = (end - begin + 63) // 64
-            for i in range(rows.shape[0]):
-                _gather(signals[rows[i]], order[begin:end], gathered)
-                _fill_planes(gathered, end - begin, planes[i], marginals[i])
-            for pair in range(pairs.shape[0]):
-                i, j = pairs[pair, 0], pairs[pair, 1]
-                _count_planes(
-                    planes[i],
-                    planes[j],
-                    words,
-                    marginals[i],
-                    marginals[j],
-                    counts[worker, pair, group],
-                )
+    workers = counts.shape[0]
+
+    def count(first: int, last: int) -> None:
+        for worker in range(first, last):
+            counts[worker] = 0
+            gathered = np.empty(TILE, dtype=np.uint8)
+            own = tiles[worker::workers].copy()
+            _count_tiles(
+                signals, rows, order, own, pairs, gathered, gathered.view(np.uint64), counts[worker]
+            )
+
+    deal(count, workers)
 
 
-@njit(cache=True)
-def _gather(
-    signals: NDArray[np.uint8], positions: NDArray[np.int64], gathered: NDArray[np.uint8]
-) -> None:
-    size = positions.shape[0]
-    for offset in range(size):
-        gathered[offset] = signals[positions[offset]]
-    gathered[size : (size + 63) // 64 * 64] = 0
-
-
-@njit(cache=True)
-def _fill_planes(
+@njit(cache=True, nogil=True)
+def _count_tiles(
+    signals: NDArray[np.uint8],
+    rows: NDArray[np.int64],
+    order: NDArray[np.int64],
+    tiles: NDArray[np.int64],
+    pairs: NDArray[np.int64],
     gathered: NDArray[np.uint8],
+    eights: NDArray[np.uint64],
+    counts: NDArray[np.int32],
+) -> None:
+    """Add the counts of some tiles; `gathered`, and the same as `eights`, is room to work in."""
+    levels = counts.shape[2]
+    planes = np.empty((rows.shape[0], levels, _TILE_WORDS), dtype=np.uint64)
+    marginals = np.empty((rows.shape[0], levels), dtype=np.int32)
+    for tile in range(tiles.shape[0]):
+        group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
+        size = end - begin
+        words = (size + 63) // 64
+        for offset in range(size, words * 64):
+            gathered[offset] = 0
+        positions = order[begin:end]
+        for i in range(rows.shape[0]):
+            row = signals[rows[i]]
+            for offset in range(size):
+                gathered[offset] = row[positions[offset]]
+            _fill_planes(eights, size, planes[i], marginals[i])
+        for pair in range(pairs.shape[0]):
+            i, j = pairs[pair, 0], pairs[pair, 1]
+            _count_planes(
+                planes[i], planes[j], words, marginals[i], marginals[j], counts[pair, group]
+            )
+
+
+@njit(cache=True, nogil=True)
+def _fill_planes(
+    eights: NDArray[np.uint64],
     size: int,
     planes: NDArray[np.uint64],
     marginals: NDArray[np.int32],
@@ -83,7 +100,6 @@ def _fill_planes(
     """Write one bit plane per level, and how many bits each has."""
     levels = planes.shape[0]
     words = (size + 63) // 64
-    eights = gathered.view(np.uint64)
     digits = 1
     while 1 << digits < levels:
         digits += 1
@@ -114,7 +130,7 @@ def _fill_planes(
         marginals[level] = total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _count_planes(
     first: NDArray[np.uint64],
     second: NDArray[np.uint64],
@@ -143,7 +159,6 @@ def _count_planes(
     counts[last, last] += corner
 
 
-@njit(cache=True, parallel=True)
 def count_by_histogram(
     signals: NDArray[np.uint8],
     rows: NDArray[np.int64],
@@ -157,17 +172,25 @@ def count_by_histogram(
     A table of many levels is larger than the tile that is counted into it, so here the pairs are
     dealt out, and one worker's counters, (1, pairs, ...), serve all.
     """
-    gathered = np.empty((rows.shape[0], HISTOGRAM_TILE), dtype=np.uint8)
-    for pair in prange(pairs.shape[0]):
-        counts[0, pair] = 0
-    for tile in range(tiles.shape[0]):
-        group, begin, end = tiles[tile, GROUP], tiles[tile, BEGIN], tiles[tile, END]
-        for i in prange(rows.shape[0]):
-            source, target = signals[rows[i]], gathered[i]
-            for offset in range(end - begin):
-                target[offset] = source[order[begin + offset]]
-        for pair in prange(pairs.shape[0]):
-            first, second = gathered[pairs[pair, 0]], gathered[pairs[pair, 1]]
-            table = counts[0, pair, group]
-            for offset in range(end - begin):
-                table[first[offset], second[offset]] += np.int32(1)
+    counts[0] = 0
+    for group, begin, end in tiles:
+        gathered = np.empty((rows.shape[0], end - begin), dtype=np.uint8)
+        take_columns([signals[row] for row in rows], order[begin:end], gathered)
+        count = partial(_count_cells, gathered, pairs, group, counts[0])
+        deal(count, pairs.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def _count_cells(
+    gathered: NDArray[np.uint8],
+    pairs: NDArray[np.int64],
+    group: int,
+    counts: NDArray[np.int32],
+    begin: int,
+    end: int,
+) -> None:
+    for pair in range(begin, end):
+        first, second = gathered[pairs[pair, 0]], gathered[pairs[pair, 1]]
+        table = counts[pair, group]
+        for offset in range(first.shape[0]):
+            table[first[offset], second[offset]] += np.int32(1)

@@ -1,24 +1,45 @@
 """Bring the parameters that count together, so that everything after reads memory in order."""
 
+from collections.abc import Sequence
+
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from fedmerit.kernels.bits import bit_at
+from fedmerit.kernels.compiling import read_only
+from fedmerit.kernels.threads import deal
+
+_TOGETHER = 1 << 14  # numbers that a thread takes at least
 
 
-@njit(cache=True, parallel=True)
 def take_columns(
-    rows: NDArray[np.generic], columns: NDArray[np.int64], into: NDArray[np.generic]
+    rows: Sequence[NDArray[np.generic]] | NDArray[np.generic],
+    columns: NDArray[np.int64],
+    into: NDArray[np.generic],
 ) -> None:
-    """Write ``rows[:, columns]`` into `into`."""
-    for row in prange(rows.shape[0]):
-        source, target = rows[row], into[row]
-        for n in range(columns.shape[0]):
-            target[n] = source[columns[n]]
+    """Write the values of each row at `columns` into the same row of `into`."""
+    word = f"u{into.itemsize}"  # whatever the bits stand for
+    positions = read_only(columns.view(np.uint64))  # of what cannot be negative no sign is checked
+
+    def take(first: int, last: int) -> None:
+        for row in range(first, last):
+            _take(read_only(rows[row].view(word)), positions, into[row].view(word))
+
+    deal(take, len(into), least=1 + _TOGETHER // max(len(columns), 1))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
+def _take(
+    row: NDArray[np.unsignedinteger],
+    columns: NDArray[np.uint64],
+    into: NDArray[np.unsignedinteger],
+) -> None:
+    for n in range(columns.shape[0]):
+        into[n] = row[columns[n]]
+
+
+@njit(cache=True, nogil=True)
 def halve_strata(
     words: NDArray[np.uint64],
     starts: NDArray[np.int64],

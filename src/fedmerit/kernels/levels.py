@@ -1,19 +1,20 @@
 """From floats to one-byte levels: stochastic rounding, equal-width bins, equal-frequency bins."""
 
+from functools import partial
+
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from fedmerit.kernels.bits import random_unit
+from fedmerit.kernels.compiling import read_only
 from fedmerit.kernels.magnitudes import float_bits
+from fedmerit.kernels.threads import deal
 
 _COARSE_BITS = 16
-# So many order statistics of one coarse bin are found without sorting it.
-_FEW_RANKS = 3
 _COARSE_BINS = 1 << _COARSE_BITS
 
 
-@njit(cache=True, parallel=True)
 def round_stochastically(
     updates: NDArray[np.floating],
     levels: int,
@@ -22,54 +23,79 @@ def round_stochastically(
     signals: NDArray[np.uint8],
 ) -> None:
     """Clip to [-clip, clip] and round to one of two neighbouring levels, without bias."""
-    for i in prange(updates.shape[0]):
-        _round_row(updates[i], levels, clip, seeds[i], signals[i])
+    deal(partial(_round, read_only(updates), levels, clip, seeds, signals), len(updates))
 
 
-@njit(cache=True)
-def _round_row(
+@njit(cache=True, nogil=True)
+def _round(
     updates: NDArray[np.floating],
     levels: int,
     clip: float,
-    seed: np.uint64,
+    seeds: NDArray[np.uint64],
     signals: NDArray[np.uint8],
+    begin: int,
+    end: int,
 ) -> None:
     steps_per_unit = (levels - 1) / (2.0 * clip)
-    for p in range(updates.shape[0]):
-        position = (min(max(np.float64(updates[p]), -clip), clip) + clip) * steps_per_unit
-        lower = np.floor(position)
-        up = 1.0 if random_unit(seed, p) < position - lower else 0.0
-        signals[p] = np.uint8(min(lower + up, levels - 1.0))
+    for i in range(begin, end):
+        row, seed, into = updates[i], seeds[i], signals[i]
+        for p in range(row.shape[0]):
+            position = (min(max(np.float64(row[p]), -clip), clip) + clip) * steps_per_unit
+            lower = np.floor(position)
+            up = 1.0 if random_unit(seed, p) < position - lower else 0.0
+            into[p] = np.uint8(min(lower + up, levels - 1.0))
 
 
-@njit(cache=True, parallel=True)
 def add_from_table(
     signals: NDArray[np.uint8], cumulative: NDArray[np.float64], seeds: NDArray[np.uint64]
 ) -> None:
     """Add to every signal an independent draw from the distribution with these cumulatives."""
-    for i in prange(signals.shape[0]):
+    deal(partial(_add_draws, signals, cumulative, seeds), len(signals))
+
+
+@njit(cache=True, nogil=True)
+def _add_draws(
+    signals: NDArray[np.uint8],
+    cumulative: NDArray[np.float64],
+    seeds: NDArray[np.uint64],
+    begin: int,
+    end: int,
+) -> None:
+    for i in range(begin, end):
         for p in range(signals.shape[1]):
-            draw = np.searchsorted(cumulative, random_unit(seeds[i], p), side="right")
-            signals[i, p] = np.uint8(signals[i, p] + draw)
+            unit = random_unit(seeds[i], p)
+            low, high = 0, cumulative.shape[0]  # the draw is how many are at most the unit
+            while low < high:
+                middle = (low + high) // 2
+                if cumulative[middle] <= unit:
+                    low = middle + 1
+                else:
+                    high = middle
+            signals[i, p] = np.uint8(signals[i, p] + low)
 
 
-@njit(cache=True, parallel=True)
 def bin_uniformly(
     updates: NDArray[np.floating], levels: int, clip: float, signals: NDArray[np.uint8]
 ) -> None:
     """Assign equal-width bins over [-clip, clip]; values outside fall into the end bins."""
-    for i in prange(updates.shape[0]):
-        _bin_row_uniformly(updates[i], levels, clip, signals[i])
+    deal(partial(_bin_uniformly, read_only(updates), levels, clip, signals), len(updates))
 
 
-@njit(cache=True)
-def _bin_row_uniformly(
-    updates: NDArray[np.floating], levels: int, clip: float, signals: NDArray[np.uint8]
+@njit(cache=True, nogil=True)
+def _bin_uniformly(
+    updates: NDArray[np.floating],
+    levels: int,
+    clip: float,
+    signals: NDArray[np.uint8],
+    begin: int,
+    end: int,
 ) -> None:
     bins_per_unit = levels / (2.0 * clip)
-    for p in range(updates.shape[0]):
-        position = np.floor((np.float64(updates[p]) + clip) * bins_per_unit)
-        signals[p] = np.uint8(min(max(position, 0.0), levels - 1.0))
+    for i in range(begin, end):
+        row, into = updates[i], signals[i]
+        for p in range(row.shape[0]):
+            position = np.floor((np.float64(row[p]) + clip) * bins_per_unit)
+            into[p] = np.uint8(min(max(position, 0.0), levels - 1.0))
 
 
 def bins_of_equal_counts(rows: NDArray[np.floating], bins: int) -> NDArray[np.unsignedinteger]:
@@ -80,7 +106,6 @@ def bins_of_equal_counts(rows: NDArray[np.floating], bins: int) -> NDArray[np.un
     return result
 
 
-@njit(cache=True, parallel=True)
 def bin_by_rank(
     bits: NDArray[np.unsignedinteger],
     sign: np.unsignedinteger,
@@ -96,11 +121,15 @@ def bin_by_rank(
     sign : uint32 or uint64
         The word in which only the sign bit is set, of the same type.
     """
-    for i in prange(bits.shape[0]):
-        _bin_row_by_rank(bits[i], sign, levels, signals[i])
+
+    def assign(first: int, last: int) -> None:
+        for row in range(first, last):
+            _bin_row_by_rank(read_only(bits[row]), sign, levels, signals[row])
+
+    deal(assign, len(bits))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _bin_row_by_rank(
     bits: NDArray[np.unsignedinteger],
     sign: np.unsignedinteger,
@@ -111,14 +140,17 @@ def _bin_row_by_rank(
     # coarse bin each wanted rank lies; only the values of those bins are collected and sorted.
     parameters = bits.shape[0]
     shift = 8 * bits.itemsize - _COARSE_BITS
-    histogram = np.zeros(_COARSE_BINS, dtype=np.int32)
+    histogram = np.empty(_COARSE_BINS, dtype=np.int32)
+    slot = np.empty(_COARSE_BINS, dtype=np.int32)
+    for coarse in range(_COARSE_BINS):
+        histogram[coarse], slot[coarse] = 0, -1
     for p in range(parameters):
         histogram[_sortable(bits[p], sign) >> shift] += 1
 
     edge_bin = np.empty(levels - 1, dtype=np.int64)
     edge_rank = np.empty(levels - 1, dtype=np.int64)
-    slot = np.full(_COARSE_BINS, -1, dtype=np.int32)
-    starts = np.zeros(levels, dtype=np.int64)
+    starts = np.empty(levels, dtype=np.int64)
+    starts[0] = 0
     slots, coarse, below = 0, 0, 0
     for a in range(levels - 1):
         rank = (a + 1) * parameters // levels
@@ -132,7 +164,9 @@ def _bin_row_by_rank(
             slots += 1
 
     collected = np.empty(starts[slots], dtype=bits.dtype)
-    filled = starts[:slots].copy()
+    filled = np.empty(slots, dtype=np.int64)
+    for s in range(slots):
+        filled[s] = starts[s]
     for p in range(parameters):
         key = _sortable(bits[p], sign)
         s = slot[key >> shift]
@@ -140,12 +174,14 @@ def _bin_row_by_rank(
             collected[filled[s]] = key
             filled[s] += 1
     edges = np.empty(levels - 1, dtype=bits.dtype)
-    a = 0
-    while a < levels - 1:
-        s, first = slot[edge_bin[a]], a
-        while a < levels - 1 and slot[edge_bin[a]] == s:
-            a += 1
-        _take_ranks(collected[starts[s] : starts[s + 1]], shift, edge_rank[first:a], edges[first:a])
+    for s in range(slots):
+        _sort(collected[starts[s] : starts[s + 1]], shift)
+    for a in range(levels - 1):
+        edges[a] = collected[starts[slot[edge_bin[a]]] + edge_rank[a]]
+    beyond = edge_rank  # the next edge that is larger: a tie (exact zeros) can be many of them
+    for a in range(levels - 2, -1, -1):
+        tied = a + 2 < levels and edges[a + 1] == edges[a]
+        beyond[a] = beyond[a + 1] if tied else a + 1
 
     edges_below = np.empty(_COARSE_BINS, dtype=np.int32)
     a = 0
@@ -157,46 +193,32 @@ def _bin_row_by_rank(
         key = _sortable(bits[p], sign)
         level = edges_below[key >> shift]
         while level < levels - 1 and edges[level] <= key:
-            level += 1
+            level = beyond[level]
         signals[p] = level
 
 
-@njit(cache=True)
-def _take_ranks(
-    keys: NDArray[np.unsignedinteger],
-    shift: int,
-    ranks: NDArray[np.int64],
-    found: NDArray[np.unsignedinteger],
-) -> None:
-    """Write the keys of the given ranks; all keys are equal above the lowest `shift` bits."""
-    if ranks.shape[0] > _FEW_RANKS:
-        if keys.min() < keys.max():  # a large tie (exact zeros) needs no sorting
-            keys.sort()
-        for n in range(ranks.shape[0]):
-            found[n] = keys[ranks[n]]
-        return
-    # Byte by byte from above: the rank tells which keys still compete.
-    counts = np.empty(256, dtype=np.int64)
-    for n in range(ranks.shape[0]):
-        rank, known = ranks[n], np.uint64(shift)
-        prefix = np.uint64(keys[0]) >> known
-        while known > 0:
-            counts[:] = 0
-            lower = known - np.uint64(8)
-            for p in range(keys.shape[0]):
-                key = np.uint64(keys[p])
-                if key >> known == prefix:
-                    counts[(key >> lower) & np.uint64(255)] += 1
-            byte = 0
-            while counts[byte] <= rank:
-                rank -= counts[byte]
-                byte += 1
-            prefix = prefix << np.uint64(8) | np.uint64(byte)
-            known = lower
-        found[n] = prefix
+@njit(cache=True, nogil=True)
+def _sort(keys: NDArray[np.unsignedinteger], shift: int) -> None:
+    """Sort keys by their lowest `shift` bits, a multiple of 16: byte by byte from below."""
+    spare = np.empty_like(keys)
+    places = np.empty(257, dtype=np.int64)
+    for byte in range(shift // 8):
+        lowest = np.uint64(8 * byte)
+        source, target = (keys, spare) if byte % 2 == 0 else (spare, keys)
+        for n in range(257):
+            places[n] = 0
+        for p in range(source.shape[0]):
+            places[((np.uint64(source[p]) >> lowest) & np.uint64(255)) + np.uint64(1)] += 1
+        for n in range(256):
+            places[n + 1] += places[n]
+        for p in range(source.shape[0]):
+            key = source[p]
+            digit = (np.uint64(key) >> lowest) & np.uint64(255)
+            target[places[digit]] = key
+            places[digit] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _sortable(bits: np.unsignedinteger, sign: np.unsignedinteger) -> np.unsignedinteger:
     """Map IEEE-754 bits to an unsigned key in the order of the floats; -0.0 becomes 0.0."""
     # Negative: the larger the magnitude, the smaller the key. For -0.0 this is the key of 0.0.

@@ -4,9 +4,16 @@ Without their sign bit, floats are ordered like whole numbers, infinities above 
 and what is not a number above those.
 """
 
+from functools import partial
+
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
+
+from fedmerit.kernels.compiling import read_only
+from fedmerit.kernels.threads import deal
+
+_TOGETHER = 1 << 17  # numbers that a thread takes at least
 
 
 def float_bits(
@@ -17,15 +24,25 @@ def float_bits(
     return values.view(word), word(1 << (8 * values.itemsize - 1))
 
 
-@njit(cache=True, parallel=True)
 def largest_bits(
     bits: NDArray[np.unsignedinteger],
     sign: np.unsignedinteger,
     largest: NDArray[np.unsignedinteger],
 ) -> None:
     """Write the largest of each row of `bits`, (k, d), with the bits of `sign` taken off."""
-    magnitude = ~sign
-    for row in prange(bits.shape[0]):
+    look = partial(_look, read_only(bits), ~sign, largest)
+    deal(look, len(bits), least=1 + _TOGETHER // max(bits.shape[1], 1))
+
+
+@njit(cache=True, nogil=True)
+def _look(
+    bits: NDArray[np.unsignedinteger],
+    magnitude: np.unsignedinteger,
+    largest: NDArray[np.unsignedinteger],
+    begin: int,
+    end: int,
+) -> None:
+    for row in range(begin, end):
         line, most = bits[row], bits[row, 0] & magnitude
         for n in range(line.shape[0]):
             most = max(most, line[n] & magnitude)

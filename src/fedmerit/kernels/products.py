@@ -1,33 +1,48 @@
 """Inner products in float64, in a fixed order that the compiler can still vectorise."""
 
+from functools import partial
+
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
+from fedmerit.kernels.compiling import read_only
+from fedmerit.kernels.threads import deal
+
 _LANES = 64
+_TOGETHER = 1 << 15  # products that a thread takes at least
 
 
-@njit(cache=True, parallel=True)
 def inner_products(
     rows: NDArray[np.floating], pairs: NDArray[np.int64], result: NDArray[np.float64]
 ) -> None:
     """Write the inner product of each pair of rows, summed in float64 in a fixed order."""
-    for pair in prange(pairs.shape[0]):
-        result[pair] = inner_product(rows[pairs[pair, 0]], rows[pairs[pair, 1]])
+    multiply = partial(_multiply, read_only(rows), pairs, result)
+    deal(multiply, len(pairs), least=1 + _TOGETHER // max(rows.shape[1], 1))
 
 
-@njit(cache=True)
-def inner_product(left: NDArray[np.floating], right: NDArray[np.floating]) -> float:
-    """Return the inner product, with one running sum per lane."""
-    sums = np.zeros(_LANES)
-    whole = left.shape[0] // _LANES * _LANES
-    for begin in range(0, whole, _LANES):
-        a, b = left[begin : begin + _LANES], right[begin : begin + _LANES]
+@njit(cache=True, nogil=True)
+def _multiply(
+    rows: NDArray[np.floating],
+    pairs: NDArray[np.int64],
+    result: NDArray[np.float64],
+    begin: int,
+    end: int,
+) -> None:
+    sums = np.empty(_LANES)  # with one running sum each addition would wait for the one before
+    size = rows.shape[1]
+    whole = size // _LANES * _LANES
+    for pair in range(begin, end):
+        left, right = rows[pairs[pair, 0]], rows[pairs[pair, 1]]
         for lane in range(_LANES):
-            sums[lane] += np.float64(a[lane]) * np.float64(b[lane])
-    total = 0.0
-    for lane in range(_LANES):
-        total += sums[lane]
-    for p in range(whole, left.shape[0]):
-        total += np.float64(left[p]) * np.float64(right[p])
-    return total
+            sums[lane] = 0.0
+        for first in range(0, whole, _LANES):
+            a, b = left[first : first + _LANES], right[first : first + _LANES]
+            for lane in range(_LANES):
+                sums[lane] += np.float64(a[lane]) * np.float64(b[lane])
+        total = 0.0
+        for lane in range(_LANES):
+            total += sums[lane]
+        for p in range(whole, size):
+            total += np.float64(left[p]) * np.float64(right[p])
+        result[pair] = total

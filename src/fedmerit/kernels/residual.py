@@ -5,13 +5,16 @@ deviations. Squares would not do: a free rider who adds large noise to some para
 noise to others would move a least-squares slope by more than the tiny noise, and all riders by the
 same public vector.
 
-The public vectors are the same for all clients, so a block of clients is fitted together: the
-innermost loops run over clients, and products of public vectors are computed once.
+The public vectors are the same for all clients, so a block of clients is fitted together, and
+products of public vectors are computed once. Strata are dealt out to threads; numbers of any type
+become float64 stratum by stratum, so that one version of each kernel is enough.
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
+
+from fedmerit.kernels.threads import deal
 
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
 Matrix = NDArray[np.float64]
@@ -20,9 +23,9 @@ _FIT_SAMPLE = 256
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
 _BLOCK = 32  # clients that are fitted together
+_VECTOR = 16  # rows are filled up to so many numbers: what is left over is not vectorised
 
 
-@njit(cache=True, parallel=True)
 def residual_signs(
     updates: NDArray[np.floating],
     public: NDArray[np.floating],
@@ -47,166 +50,208 @@ def residual_signs(
     deviations : (k, strata, 2), output
         Sums of absolute residuals, and of absolute deviations from the stratum's median.
     """
-    clients, known = updates.shape[0], public.shape[0]
-    for s in prange(starts.shape[0] - 1):
-        begin, end = starts[s], starts[s + 1]
-        size = end - begin
-        deviations[:, s] = 0.0
-        if size == 0:
-            continue
-        columns = np.ones((known + 1, size))
-        for r in range(known):
-            for n in range(size):
-                columns[r, n] = public[r, begin + n]
-        stride = (size + _FIT_SAMPLE - 1) // _FIT_SAMPLE
-        sample = columns[:, ::stride].copy()
-        for first in range(0, clients, _BLOCK):
-            last = min(first + _BLOCK, clients)
-            targets = np.empty((sample.shape[1], last - first))
-            for i in range(first, last):
-                for n in range(targets.shape[0]):
-                    targets[n, i - first] = updates[i, begin + n * stride]
+    known = public.shape[0]
+
+    def fit(s: int) -> None:
+        begin, end = int(starts[s]), int(starts[s + 1])
+        if begin == end:
+            deviations[:, s] = 0.0
+            return
+        columns = np.ones((known + 1, end - begin))
+        columns[:known] = public[:, begin:end]
+        stride = -(-(end - begin) // _FIT_SAMPLE)
+        sample = np.ascontiguousarray(columns[:, ::stride])
+        for first in range(0, updates.shape[0], _BLOCK):
+            reports = updates[first : first + _BLOCK, begin:end].astype(np.float64)
+            targets = np.ascontiguousarray(reports[:, ::stride])
             coefficients = least_absolute(sample, targets)
-            for i in range(first, last):
-                _signs_of_row(
-                    updates[i, begin:end],
-                    columns,
-                    coefficients[:, i - first].copy(),
-                    np.median(targets[:, i - first]),
-                    precision,
-                    signals[i, begin:end],
-                    deviations[i, s],
-                )
+            middles = _medians(targets)
+            place = (first, begin, s)
+            _write_signs(
+                reports, columns, coefficients, middles, precision, place, signals, deviations
+            )
+
+    def fit_all(first: int, last: int) -> None:
+        for s in range(first, last):
+            fit(s)
+
+    deal(fit_all, starts.shape[0] - 1)
 
 
-@njit(cache=True)
-def _signs_of_row(
-    update: NDArray[np.floating],
+def _medians(rows: Matrix) -> NDArray[np.float64]:
+    """Return the median of each row."""
+    ordered, size = np.sort(rows, axis=1), rows.shape[1]
+    medians: NDArray[np.float64] = (ordered[:, (size - 1) // 2] + ordered[:, size // 2]) / 2
+    return medians
+
+
+@njit(cache=True, nogil=True)
+def _write_signs(
+    reports: Matrix,
     columns: Matrix,
-    coefficients: NDArray[np.float64],
-    middle: float,
+    coefficients: Matrix,
+    middles: NDArray[np.float64],
     precision: float,
+    place: tuple[int, int, int],
     signals: NDArray[np.uint8],
-    deviations: NDArray[np.float64],
+    deviations: Matrix,
 ) -> None:
-    size, count = update.shape[0], columns.shape[0]
-    rest, magnitude = np.empty(size), np.empty(size)
-    for n in range(size):
-        rest[n] = update[n]
-        magnitude[n] = abs(rest[n])
-    # Three columns at a time: most of the work is loading and storing what is left.
+    """Write what regression leaves of some clients' reports in one stratum.
+
+    `place` is the first client, the first parameter and the stratum.
+    """
+    first, begin, stratum = place
+    count, size = columns.shape
     threes = count - count % 3
-    for r in range(0, threes, 3):
-        a, b, c = coefficients[r], coefficients[r + 1], coefficients[r + 2]
-        first, second, third = columns[r], columns[r + 1], columns[r + 2]
+    rest, magnitude = np.empty(size), np.empty(size)
+    for i in range(reports.shape[0]):
+        update, middle, into = reports[i], middles[i], signals[first + i, begin : begin + size]
         for n in range(size):
-            x, y, z = a * first[n], b * second[n], c * third[n]
-            rest[n] -= x + y + z
-            magnitude[n] += abs(x) + abs(y) + abs(z)
-    for r in range(threes, count):
-        column, coefficient = columns[r], coefficients[r]
+            rest[n] = update[n]
+            magnitude[n] = abs(update[n])
+        # Three columns at a time: most of the work is loading and storing what is left.
+        for r in range(0, threes, 3):
+            a, b, c = coefficients[i, r], coefficients[i, r + 1], coefficients[i, r + 2]
+            one, two, three = columns[r], columns[r + 1], columns[r + 2]
+            for n in range(size):
+                x, y, z = a * one[n], b * two[n], c * three[n]
+                rest[n] -= x + y + z
+                magnitude[n] += abs(x) + abs(y) + abs(z)
+        for r in range(threes, count):
+            a, one = coefficients[i, r], columns[r]
+            for n in range(size):
+                x = a * one[n]
+                rest[n] -= x
+                magnitude[n] += abs(x)
         for n in range(size):
-            x = coefficient * column[n]
-            rest[n] -= x
-            magnitude[n] += abs(x)
-    left, spread = 0.0, 0.0
-    for n in range(size):
-        tie = abs(rest[n]) <= precision * magnitude[n]
-        signals[n] = TIE if tie else (POSITIVE if rest[n] > 0.0 else NEGATIVE)
-        rest[n] = 0.0 if tie else abs(rest[n])
-        magnitude[n] = abs(update[n] - middle)
-    for n in range(size):
-        left += rest[n]
-        spread += magnitude[n]
-    deviations[0], deviations[1] = left, spread
+            tie = abs(rest[n]) <= precision * magnitude[n]
+            into[n] = TIE if tie else (POSITIVE if rest[n] > 0.0 else NEGATIVE)
+            rest[n] = 0.0 if tie else abs(rest[n])
+            magnitude[n] = abs(update[n] - middle)
+        left, spread = 0.0, 0.0
+        for n in range(size):
+            left += rest[n]
+            spread += magnitude[n]
+        deviations[first + i, stratum, 0] = left
+        deviations[first + i, stratum, 1] = spread
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True, error_model="numpy")  # no divisor is zero; checks forbid vectors
 def least_absolute(columns: Matrix, targets: Matrix) -> Matrix:
     """Fit each target by the columns, by iteratively reweighted least squares.
 
     Parameters
     ----------
     columns : (c, n)
-    targets : (n, lanes)
+    targets : (lanes, n)
 
     Returns
     -------
-    (c, lanes)
+    (lanes, c)
         Coefficients; 0 for columns that depend on earlier ones.
     """
     count, size = columns.shape
-    lanes = targets.shape[1]
+    lanes = targets.shape[0]
     scaled, scales = np.empty((count, size)), np.empty(count)
+    turned = _room(size, count)
     for a in range(count):
-        mean = np.abs(columns[a]).mean()
+        mean = 0.0
+        for n in range(size):
+            mean += abs(columns[a, n])
+        mean /= size
         scales[a] = mean if mean > 0.0 else 1.0
-        scaled[a] = columns[a] / scales[a]
-    products = _products(scaled)
-    floors = np.zeros(lanes)
-    for n in range(size):
-        floors += np.abs(targets[n])
+        for n in range(size):
+            scaled[a, n] = columns[a, n] / scales[a]
+            turned[n, a] = scaled[a, n]
+    products = _products(turned, count)
+    floors = np.empty(lanes)
     for i in range(lanes):
+        total = 0.0
+        for n in range(size):
+            total += abs(targets[i, n])
         # Of a target of zeros any weights find the coefficients, which are zeros.
-        floors[i] = _RELATIVE_FLOOR * floors[i] / size if floors[i] > 0.0 else 1.0
-    normal = np.empty((products.shape[0], lanes))
+        floors[i] = _RELATIVE_FLOOR * total / size if total > 0.0 else 1.0
+    normal = np.empty((count * (count + 1) // 2, lanes))
     coefficients = np.empty((count, lanes))
-    # The first fit is plain least squares, with the same equations for all.
-    for row in range(products.shape[0]):
-        normal[row] = products[row].sum()
-    _accumulate(scaled, targets, coefficients)
-    _solve(normal, coefficients)
-    weights, weighted = np.empty((size, lanes)), np.empty((size, lanes))
-    turned = targets.T.copy()
-    for _ in range(_REWEIGHTINGS):
-        _reweigh(scaled, turned, coefficients, floors, weights, weighted)
-        _accumulate(products, weights, normal)
-        _accumulate(scaled, weighted, coefficients)
+    weights, weighted = np.empty((lanes, size)), np.empty((lanes, size))
+    for fit in range(1 + _REWEIGHTINGS):
+        if fit == 0:  # plain least squares, with the same equations for all
+            for row in range(normal.shape[0]):
+                total = 0.0
+                for n in range(size):
+                    total += products[n, row]
+                for i in range(lanes):
+                    normal[row, i] = total
+        else:
+            _reweigh(scaled, targets, coefficients, floors, weights, weighted)
+            _accumulate(products, weights, normal)
+        _accumulate(turned, weighted if fit else targets, coefficients)
         _solve(normal, coefficients)
-    for a in range(count):
-        coefficients[a] /= scales[a]
-    return coefficients
+    result = np.empty((lanes, count))
+    for i in range(lanes):
+        for a in range(count):
+            result[i, a] = coefficients[a, i] / scales[a]
+    return result
 
 
-@njit(cache=True)
-def _products(columns: Matrix) -> Matrix:
-    """Return the products of columns a and b <= a, row a (a + 1) / 2 + b."""
-    count, size = columns.shape
-    products = np.empty((count * (count + 1) // 2, size))
-    for a in range(count):
-        for b in range(a + 1):
-            row = products[a * (a + 1) // 2 + b]
-            for n in range(size):
-                row[n] = columns[a, n] * columns[b, n]
+@njit(cache=True, nogil=True)
+def _room(size: int, width: int) -> Matrix:
+    """Return rows of zeros, at least so wide that all of them can be worked on as vectors."""
+    room = np.empty((size, (width + _VECTOR - 1) // _VECTOR * _VECTOR))
+    for n in range(size):
+        for r in range(room.shape[1]):
+            room[n, r] = 0.0
+    return room
+
+
+@njit(cache=True, nogil=True)
+def _products(turned: Matrix, count: int) -> Matrix:
+    """Return the products of columns a and b <= a at a (a + 1) / 2 + b of each row, then zeros."""
+    rows = count * (count + 1) // 2
+    size = turned.shape[0]
+    products = _room(size, rows)
+    for n in range(size):
+        line, into = turned[n], products[n]
+        row = 0
+        for a in range(count):
+            for b in range(a + 1):
+                into[row] = line[a] * line[b]
+                row += 1
     return products
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _accumulate(left: Matrix, right: Matrix, into: Matrix) -> None:
-    """Write ``left @ right``, two rows and four terms at a time, always in the same order."""
-    rows, size = left.shape
-    lanes = right.shape[1]
+    """Write ``(right @ left).T``, its first rows, four terms at a time, always in the same order.
+
+    `left` is (n, width), `right` (lanes, n), and `into` (rows, lanes).
+    """
+    size, width = left.shape
+    rows, lanes = into.shape
     fours = size - size % 4
-    into[:] = 0.0
-    for row in range(0, rows, 2):
-        other = min(row + 1, rows - 1)  # an odd last row is computed twice, into a spare line
-        line, second, total = left[row], left[other], into[row]
-        beside = into[other] if other > row else np.zeros(lanes)
-        for n in range(0, fours, 4):
-            a, b, c, d = line[n], line[n + 1], line[n + 2], line[n + 3]
-            p, q, s, t = second[n], second[n + 1], second[n + 2], second[n + 3]
-            w, x, y, z = right[n], right[n + 1], right[n + 2], right[n + 3]
-            for i in range(lanes):
-                total[i] += (a * w[i] + b * x[i]) + (c * y[i] + d * z[i])
-                beside[i] += (p * w[i] + q * x[i]) + (s * y[i] + t * z[i])
-        for n in range(fours, size):
-            a, p, w = line[n], second[n], right[n]
-            for i in range(lanes):
-                total[i] += a * w[i]
-                beside[i] += p * w[i]
+    totals = np.empty((lanes, width))
+    for i in range(lanes):
+        for r in range(width):
+            totals[i, r] = 0.0
+    for n in range(0, fours, 4):
+        a, b, c, d = left[n], left[n + 1], left[n + 2], left[n + 3]
+        for i in range(lanes):
+            total, line = totals[i], right[i]
+            w, x, y, z = line[n], line[n + 1], line[n + 2], line[n + 3]
+            for r in range(width):
+                total[r] += (a[r] * w + b[r] * x) + (c[r] * y + d[r] * z)
+    for n in range(fours, size):
+        a = left[n]
+        for i in range(lanes):
+            total, w = totals[i], right[i, n]
+            for r in range(width):
+                total[r] += a[r] * w
+    for r in range(rows):
+        for i in range(lanes):
+            into[r, i] = totals[i, r]
 
 
-@njit(cache=True, error_model="numpy")  # no divisor is zero; checks would forbid vectors
+@njit(cache=True, nogil=True, error_model="numpy")
 def _reweigh(
     columns: Matrix,
     targets: Matrix,
@@ -215,13 +260,12 @@ def _reweigh(
     weights: Matrix,
     weighted: Matrix,
 ) -> None:
-    """Weigh each sample by one over its residual; here `targets` are (lanes, n)."""
+    """Weigh each sample by one over its residual; targets and weights are (lanes, n)."""
     lanes, size = targets.shape
     count = columns.shape[0]
     threes = count - count % 3
-    rest = np.empty(size)
     for i in range(lanes):
-        target, floor = targets[i], floors[i]
+        target, floor, rest, into = targets[i], floors[i], weights[i], weighted[i]
         for n in range(size):
             rest[n] = target[n]
         for a in range(0, threes, 3):
@@ -235,12 +279,10 @@ def _reweigh(
                 rest[n] -= p * x[n]
         for n in range(size):
             rest[n] = 1.0 / max(abs(rest[n]), floor)
-        for n in range(size):
-            weights[n, i] = rest[n]
-            weighted[n, i] = rest[n] * target[n]
+            into[n] = rest[n] * target[n]
 
 
-@njit(cache=True, error_model="numpy")  # no divisor is zero; checks would forbid vectors
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve(normal: Matrix, right: Matrix) -> None:
     """Solve the normal equations of all lanes by Cholesky's factorisation, in place.
 
@@ -251,20 +293,18 @@ def _solve(normal: Matrix, right: Matrix) -> None:
     rest = np.empty(lanes)
     for a in range(count):
         row = a * (a + 1) // 2
-        for b in range(a):
-            rest[:] = normal[row + b]
+        for b in range(a + 1):
+            target, pivots = normal[row + b], b * (b + 1) // 2
+            for i in range(lanes):
+                rest[i] = target[i]
             for c in range(b):
-                left, other = normal[row + c], normal[b * (b + 1) // 2 + c]
+                left, other = normal[row + c], normal[pivots + c]
                 for i in range(lanes):
                     rest[i] -= left[i] * other[i]
-            target, factor = normal[row + b], inverse[b]
-            for i in range(lanes):
-                target[i] = rest[i] * factor[i]
-        rest[:] = normal[row + a]
-        for c in range(a):
-            left = normal[row + c]
-            for i in range(lanes):
-                rest[i] -= left[i] * left[i]
+            if b < a:
+                factor = inverse[b]
+                for i in range(lanes):
+                    target[i] = rest[i] * factor[i]
         for i in range(lanes):
             independent = rest[i] > _DEPENDENT * normal[row + a, i]
             inverse[a, i] = 1.0 / np.sqrt(rest[i]) if independent else 0.0
@@ -273,10 +313,12 @@ def _solve(normal: Matrix, right: Matrix) -> None:
             left, known = normal[a * (a + 1) // 2 + c], right[c]
             for i in range(lanes):
                 right[a, i] -= left[i] * known[i]
-        right[a] *= inverse[a]
+        for i in range(lanes):
+            right[a, i] *= inverse[a, i]
     for a in range(count - 1, -1, -1):
         for c in range(a + 1, count):
             left, known = normal[c * (c + 1) // 2 + a], right[c]
             for i in range(lanes):
                 right[a, i] -= left[i] * known[i]
-        right[a] *= inverse[a]
+        for i in range(lanes):
+            right[a, i] *= inverse[a, i]

@@ -1,0 +1,100 @@
+"""What lies in the span of some vectors and what does not, summed in a fixed order.
+
+Library products would give other bits with another number of threads, and cost more than they save
+on vectors as short as a stratum.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+_LANES = 16
+
+
+@njit(cache=True, nogil=True)
+def inner_product(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Return the inner product of two vectors."""
+    # Many running sums: with one alone each addition would wait for the one before it.
+    sums = np.empty(_LANES)
+    for lane in range(_LANES):
+        sums[lane] = 0.0
+    whole = left.shape[0] // (4 * _LANES) * (4 * _LANES)
+    for first in range(0, whole, 4 * _LANES):
+        a, b = left[first : first + 4 * _LANES], right[first : first + 4 * _LANES]
+        for lane in range(_LANES):
+            w, x = a[lane] * b[lane], a[lane + _LANES] * b[lane + _LANES]
+            y = a[lane + 2 * _LANES] * b[lane + 2 * _LANES]
+            z = a[lane + 3 * _LANES] * b[lane + 3 * _LANES]
+            sums[lane] += (w + x) + (y + z)
+    total = 0.0
+    for lane in range(_LANES):
+        total += sums[lane]
+    for n in range(whole, left.shape[0]):
+        total += left[n] * right[n]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def take_off(vector: NDArray[np.float64], axes: Matrix, count: int) -> None:
+    """Take off what lies in the span of the first `count` orthonormal `axes`."""
+    along = np.empty(count)
+    for r in range(count):
+        along[r] = inner_product(vector, axes[r])
+    # Three axes at a time: most of the work is loading and storing what is left.
+    threes = count - count % 3
+    for r in range(0, threes, 3):
+        a, b, c = along[r], along[r + 1], along[r + 2]
+        x, y, z = axes[r], axes[r + 1], axes[r + 2]
+        for n in range(vector.shape[0]):
+            vector[n] -= a * x[n] + b * y[n] + c * z[n]
+    for r in range(threes, count):
+        a, x = along[r], axes[r]
+        for n in range(vector.shape[0]):
+            vector[n] -= a * x[n]
+
+
+@njit(cache=True, nogil=True)
+def make_axes(vectors: Matrix, dependent: float) -> None:
+    """Replace the rows by orthonormal ones with the same span.
+
+    By Gram and Schmidt, twice for what the first pass leaves by rounding. A row becomes zero where
+    those before it leave at most the share `dependent` of it.
+    """
+    for place in range(vectors.shape[0]):
+        own = vectors[place]
+        before = np.sqrt(inner_product(own, own))
+        take_off(own, vectors, place)
+        take_off(own, vectors, place)
+        left = np.sqrt(inner_product(own, own))
+        independent = left > dependent * before
+        for n in range(own.shape[0]):
+            own[n] = own[n] / left if independent else 0.0
+
+
+@njit(cache=True, nogil=True)
+def take_off_all(rows: Matrix, axes: Matrix) -> None:
+    """Take off each row what lies in the span of the orthonormal `axes`."""
+    for i in range(rows.shape[0]):
+        take_off(rows[i], axes, axes.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def take_off_own(
+    rows: Matrix, past: NDArray[np.float64], axes: Matrix, known: float, dependent: float
+) -> None:
+    """Take off each row what lies in the span of its own past, (k, p, n), beyond the `axes`.
+
+    A past of which the axes leave at most the share `known` says nothing of its own; what the past
+    holds is overwritten.
+    """
+    for i in range(rows.shape[0]):
+        own = past[i]
+        for r in range(own.shape[0]):
+            before = np.sqrt(inner_product(own[r], own[r]))
+            take_off(own[r], axes, axes.shape[0])
+            if np.sqrt(inner_product(own[r], own[r])) <= known * before:
+                for n in range(own.shape[1]):
+                    own[r, n] = 0.0
+        make_axes(own, dependent)
+        take_off(rows[i], own, own.shape[0])
