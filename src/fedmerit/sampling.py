@@ -17,7 +17,8 @@ from fedmerit.types import FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_count, check_finite, check_levels, check_number
 
 DEFAULT_SAMPLE = 50_000
-# Of every layer at least so many parameters are kept: the last layer is small and says much.
+# Of every layer at least so many parameters are kept: the last layer is small and says much. Where
+# there are many layers it is fewer: what they get together is no more than the sample.
 _LEAST_PER_LAYER = 2_000
 _PIECE = 8_192
 _Value = TypeVar("_Value", bound=np.generic)
@@ -79,7 +80,7 @@ def check_sample(sample: int | None) -> None:
 
 
 def choose_parameters(
-    parameters: int, layers: NDArray[np.int64] | None, size: int | None, rng: np.random.Generator
+    parameters: int, layers: NDArray[np.integer] | None, size: int | None, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Return about `size` positions in rising order, spread evenly; all of them for ``None``.
 
@@ -91,12 +92,13 @@ def choose_parameters(
     if layers is None:
         return even
     members = np.bincount(layers)
-    small = members * size < _LEAST_PER_LAYER * parameters
+    least = min(_LEAST_PER_LAYER, max(size // int(np.count_nonzero(members)), 1))
+    small = members * size < least * parameters
     if not small.any():
         return even
     # Each small layer is sampled alone.
     extra = [
-        np.flatnonzero(layers == name)[_spread(int(members[name]), _LEAST_PER_LAYER, rng)]
+        np.flatnonzero(layers == name)[_spread(int(members[name]), least, rng)]
         for name in np.flatnonzero(small & (members > 0))
     ]
     # A few runs in rising order, which a stable sort only has to merge.
@@ -122,8 +124,14 @@ def restrict(inputs: RoundInputs, positions: NDArray[np.int64]) -> RoundInputs:
         else take(updates, positions),
         public=None if inputs.public is None else take(inputs.public, positions),
         layers=None if inputs.layers is None else inputs.layers[positions],
-        previous=None if inputs.previous is None else take(inputs.previous, positions),
+        previous=None if inputs.previous is None else _take_past(inputs.previous, positions),
     )
+
+
+def _take_past(previous: FloatArray, positions: NDArray[np.int64]) -> FloatArray:
+    clients, reports, parameters = previous.shape
+    taken = take(previous.reshape(clients * reports, parameters), positions)
+    return taken.reshape(clients, reports, len(positions))
 
 
 def take(rows: NDArray[_Value], positions: NDArray[np.int64]) -> NDArray[_Value]:
@@ -159,16 +167,21 @@ def lay_out(
     """Return the round on a sample of parameters, stratum by stratum, and where each starts.
 
     Stratum s of the returned round holds the parameters ``starts[s]:starts[s + 1]``. The values
-    that are kept are checked here: nobody has looked at those of a large model before.
+    that are kept are checked here, unless a server has drawn and checked them: nobody else has
+    looked at those of a large model before.
     """
+    size = None if inputs.sampled else sample
     positions, starts = choose_strata(
-        inputs.parameters, inputs.public, inputs.layers, strata, sample, rng
+        inputs.parameters, inputs.public, inputs.layers, strata, size, rng
     )
     sampled = restrict(inputs, positions)
+    if inputs.sampled:
+        return sampled, starts
     if not isinstance(sampled.updates, Signals):
         check_finite(sampled.updates, name="updates", positions=positions)
     if sampled.previous is not None:
-        check_finite(sampled.previous, name="previous", positions=positions)
+        for reports in sampled.previous:
+            check_finite(reports, name="previous", positions=positions)
     return sampled, starts
 
 

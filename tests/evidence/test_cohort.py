@@ -5,7 +5,6 @@ import numpy as np
 from fedmerit import Contributions
 from fedmerit.evidence.bets import bet
 from fedmerit.evidence.cohort import (
-    breadth_of,
     cohort_of,
     near_copies,
 )
@@ -155,31 +154,6 @@ def test_one_sided_agreement_holds_no_disagreement_against_a_client():
     chance = (2 * np.pi) ** -0.5  # what a client that agrees with nobody has on average
     np.testing.assert_allclose(one.agreement, np.array([80, 120, 120, 80]) / 3 - chance)
     assert relative(one).min() > 0.6
-
-
-def test_breadth_is_agreement_with_most_members_and_not_with_a_few():
-    z = np.full((10, 10), 12.0)
-    z[7:, :7] = z[:7, 7:] = 3.0
-    z[7:, 7:] = 200.0  # three who agree with each other beyond measure
-    np.fill_diagonal(z, np.nan)
-    everybody = np.ones(10, dtype=np.bool_)
-    assert breadth_of(z, everybody).tolist() == [1.0] * 7 + [0.25] * 3
-    only_some = everybody.copy()
-    only_some[6:] = False
-    assert breadth_of(z, only_some).tolist() == [1.0] * 7 + [0.25] * 3
-
-
-def test_breadth_says_nothing_where_members_hardly_agree():
-    z = z_of([[0, 1], [2]], strength=1.5)
-    assert breadth_of(z, np.ones(3, dtype=np.bool_)).tolist() == [1.0] * 3
-    assert breadth_of(z, np.zeros(3, dtype=np.bool_)).tolist() == [1.0] * 3
-
-
-def test_breadth_says_nothing_of_clients_that_met_no_member():
-    z = np.full((4, 4), 12.0)
-    z[3] = z[:, 3] = np.nan
-    np.fill_diagonal(z, np.nan)
-    assert breadth_of(z, np.array([True, True, True, False])).tolist() == [1.0] * 4
 
 
 def test_accounts_that_share_one_work_do_not_raise_what_is_asked_of_others():

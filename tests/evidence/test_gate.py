@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from fedmerit.evidence.decisions import student_quantile, student_tail
-from fedmerit.evidence.gate import abstained, alike_pairs, explained_reports, lack_of_power
+from fedmerit.evidence.gate import (
+    abstained,
+    alike_pairs,
+    explained_reports,
+    far_below,
+    lack_of_power,
+)
 from fedmerit.flags import Kind
 
 RATE = 0.01
@@ -24,6 +30,13 @@ def test_student_tail_is_symmetric_and_falls():
     assert student_tail(-1.5, 7) == pytest.approx(1 - student_tail(1.5, 7))
     tails = [student_tail(t, 5) for t in (0.5, 1.0, 4.0, 40.0)]
     assert tails == sorted(tails, reverse=True)
+
+
+def testfar_below_is_students_prediction_interval():
+    # Five values with mean 0 and standard deviation sqrt(2.5); t(0.05, 4) = 2.132.
+    others, limit = np.arange(-2.0, 3.0), -2.132 * np.sqrt(2.5) * np.sqrt(1 + 1 / 5)
+    assert far_below(1.001 * limit, others, 0.05)
+    assert not far_below(0.999 * limit, others, 0.05)
 
 
 @pytest.mark.parametrize("level", [0.05, 0.45, 0.75])
@@ -80,6 +93,11 @@ def test_clients_that_move_alike_are_no_copies_of_each_other():
         [2, 5],
         [5, 2],
     ]
+
+
+def test_of_three_clients_no_two_are_called_copies():
+    cosine = np.array([[1.0, 1 - 1e-9, 0.99], [1 - 1e-9, 1.0, 0.989], [0.99, 0.989, 1.0]])
+    assert not alike_pairs(cosine, np.ones(3, dtype=bool), RATE).any()
 
 
 def test_few_parameters_judge_nobody_and_say_what_is_needed():

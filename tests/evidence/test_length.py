@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.evidence.length import growth_of, kept_share
+from fedmerit.evidence.length import _far, growth_of, kept_share
 
 RATE = 0.01
 
@@ -32,15 +32,15 @@ def test_honest_lengths_are_kept(seed):
     assert (kept(usual(12, 0.3, seed)) == 1).all()
 
 
-@pytest.mark.parametrize("factor", [5, 100, 1e6])
-def test_a_minority_that_takes_over_is_cut_to_the_usual_length(factor):
+@pytest.mark.parametrize(("count", "factor"), [(6, 5), (6, 100), (6, 1e6), (9, 5), (9, 100)])
+def test_a_minority_that_takes_over_is_cut_to_the_usual_length(count, factor):
     norms = usual(20)
-    norms[:6] *= factor
+    norms[:count] *= factor
     share = kept(norms)
-    assert (share[6:] == 1).all()
-    np.testing.assert_allclose(norms[:6] * share[:6], np.median(norms[6:]), rtol=0.2)
+    assert (share[count:] == 1).all()
+    np.testing.assert_allclose(norms[:count] * share[:count], np.median(norms[count:]), rtol=0.3)
     moved = norms * share
-    assert moved[:6].sum() / moved.sum() == pytest.approx(0.3, abs=0.03)
+    assert moved[:count].sum() / moved.sum() == pytest.approx(count / 20, abs=0.03)
 
 
 def test_one_client_that_breaks_out_without_taking_over_is_left_alone():
@@ -86,6 +86,19 @@ def test_a_client_that_is_larger_than_all_others_may_send_what_its_size_accounts
     norms = usual(10) * np.where(sizes > 50, 40.0, 1.0)
     assert (kept(norms, sizes, sizes / sizes.sum()) == 1).all()
     assert (kept(norms, sizes, np.full(10, 0.1)) == 1).all()
+
+
+def test_a_client_that_is_smaller_than_all_others_may_send_what_they_do():
+    sizes = np.array([3000.0] * 9 + [50.0])
+    norms = usual(10) * np.where(sizes < 3000, 1.8, 1.0)
+    weights = np.where(sizes < 3000, 0.4, 0.6 / 9)
+    assert (kept(norms, sizes, weights, members=sizes > 50) == 1).all()
+
+
+def test_far_is_students_prediction_interval():
+    # Five values with standard deviation sqrt(2.5); t(0.05, 4) = 2.132.
+    expected = 2.132 * np.sqrt(2.5) * np.sqrt(1 + 1 / 5)
+    assert _far(np.arange(5.0), 0.05) == pytest.approx(expected, rel=1e-3)
 
 
 def test_growth_with_size_is_seen_and_its_absence_too():

@@ -1,9 +1,12 @@
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
 from fedmerit import Flag, Kind, Watch
 from fedmerit.errors import InvalidInputError, SettingError
 from fedmerit.evidence.bets import bet
+from fedmerit.evidence.limits import LIMITS
 from fedmerit.types import Contributions, Evidence
 from tests.evidence.cohorts import result_from as contributions
 
@@ -59,8 +62,9 @@ def test_chance_of_ever_flagging_a_weak_worker_is_bounded(least, rng):
             least=least * ones,
             deviation=ones.copy(),
             explained=0 * ones,
-            copies=np.ones(clients, dtype=np.int64),
+            copies=ones.copy(),
             members=np.ones(clients, dtype=bool),
+            against=np.zeros(clients, dtype=bool),
         )
         known = bet(known, names, Contributions.of("", 0 * ones, evidence=evidence))
         ever = np.maximum(ever, [known[name].independent for name in names])
@@ -106,9 +110,9 @@ def test_flags_given_by_the_scorer_are_kept():
     np.fill_diagonal(z, np.nan)
     watch = Watch()
     for _ in range(3):
-        watch.observe(list("abcd"), contributions(z, (None, None, None, Flag(Kind.REVERSED))))
-    assert watch.verdicts()[0].flag == Flag(Kind.REVERSED)
-    assert watch.verdicts()[0].reason == "reversed"
+        watch.observe(list("abcd"), contributions(z, (None, None, None, Flag(Kind.CLIQUE))))
+    assert watch.verdicts()[0].flag == Flag(Kind.CLIQUE)
+    assert watch.verdicts()[0].reason == "agrees only with a clique"
 
 
 def test_agreement_is_measured_with_the_cohort_only():
@@ -133,8 +137,8 @@ def test_replays_are_evidence_even_where_nobody_agrees():
         watch.observe(["a", "b", "c"], contributions(z, flags, explained))
         assert watch.verdicts()[0].flagged is enough
     assert watch.verdicts()[0].client == "c"
-    assert watch.verdicts()[0].e_value == pytest.approx((1 + 10.9**3 * 0.9**3) / 2)
-    assert watch.verdicts()[1].e_value == pytest.approx((1 + 0.9**6) / 2)
+    assert watch.verdicts()[0].e_value == pytest.approx((1 + 10.9**3 * 0.9**3 + 0.9**6) / 3)
+    assert watch.verdicts()[1].e_value == pytest.approx((1 + 2 * 0.9**6) / 3)
 
 
 def test_bad_arguments_are_refused():
@@ -142,3 +146,21 @@ def test_bad_arguments_are_refused():
         Watch(rate=1)
     with pytest.raises(InvalidInputError, match="clients must name every score, 3, got 1"):
         Watch().observe(["a"], contributions(np.zeros((3, 3))))
+
+
+@pytest.mark.parametrize("typical", [5.0, 7.0, 9.0])
+def test_the_stake_is_kellys_for_the_power_of_the_round(rng, typical):
+    """Of a bet that pays 1 / q, and comes about with chance p, (p - q) / (1 - q) grows fastest."""
+    result = contributions(drawn_z(np.full(6, typical), rng))
+    evidence, q = result.evidence, LIMITS.honest_event
+    normal = NormalDist()
+    below = np.minimum(
+        evidence.least / evidence.deviation - normal.inv_cdf(1 - q), LIMITS.significant
+    )
+    power = np.array([normal.cdf(value) for value in below])
+    stakes = np.clip((power - q) / (1 - q), 0, LIMITS.largest_stake)
+    kept = evidence.agreement / evidence.deviation >= below
+    assert kept.any()
+    after = bet({}, list("abcdef"), result)
+    for row in np.flatnonzero(kept):
+        assert after["abcdef"[row]].independent == pytest.approx(np.log(1 - stakes[row]))

@@ -44,6 +44,11 @@ def test_krum_by_hand():
     assert scores(line, "krum", byzantine=0).tolist() == [-110, -86, -62, -131, -165]
 
 
+def test_krums_pairs_are_what_it_adds_up():
+    pairs = fedmerit.score(np.array([[0.0], [1.0], [3.0]]), method="krum", rng=0).pairs.score
+    assert pairs[np.triu_indices(3, 1)].tolist() == [-1, -9, -4]
+
+
 def test_krum_of_two_is_their_distance():
     assert scores([[0.0], [3.0]], "krum").tolist() == [-9, -9]
 
@@ -72,6 +77,13 @@ def test_foolsgold_by_hand():
     expected = np.log(share / (1 - share)) + 0.5
     assert scores(updates, "foolsgold") == pytest.approx([max(expected, 0)] * 2 + [1])
     assert scores(updates, "foolsgold", confidence=0.5)[2] == 1
+
+
+def test_foolsgold_between_shut_out_and_let_in():
+    # Cosines 0.5, 0, 0: shares 0.5, 0.5 and the most there is; the logit of a half is nothing.
+    updates = [[1.0, 0.0, 0.0], [0.5, np.sqrt(0.75), 0.0], [0.0, 0.0, 1.0]]
+    assert scores(updates, "foolsgold") == pytest.approx([0.5, 0.5, 1])
+    assert scores(updates, "foolsgold", confidence=0.5) == pytest.approx([0.25, 0.25, 1])
 
 
 def test_foolsgold_of_clones_is_zero_and_of_zeros_one():

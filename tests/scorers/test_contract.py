@@ -7,6 +7,8 @@ import fedmerit
 from fedmerit import SCORERS, Kind, QuantileBins, Signals
 from fedmerit.comparison.pairs import choose_peers
 from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
+from fedmerit.scorers import make_scorer
+from fedmerit.types import needs_of
 from tests.conftest import example_round
 
 pytestmark = pytest.mark.kernel
@@ -18,7 +20,16 @@ OURS = sorted(set(SCORERS) - set(BASELINES))
 AGREED = {"pairs.score", "pairs.agreement", "pairs.chance"}
 EVIDENCE = {
     f"evidence.{name}"
-    for name in ("agreement", "typical", "least", "deviation", "explained", "copies", "members")
+    for name in (
+        "agreement",
+        "typical",
+        "least",
+        "deviation",
+        "explained",
+        "copies",
+        "members",
+        "against",
+    )
 }
 TELLS = {
     "ca": AGREED,
@@ -143,6 +154,17 @@ def test_scores_of_direction_and_length_need_floats_and_say_so(method):
 
 
 @every_scorer
+def test_who_refuses_levels_says_so_beforehand(method):
+    signals = QuantileBins().quantise(example_round(), np.random.default_rng(0))
+    try:
+        fedmerit.score(signals, method=method)
+        refused = False
+    except UpdatesError:
+        refused = True
+    assert needs_of(make_scorer(method)).floats == refused
+
+
+@every_scorer
 def test_explains_itself(method):
     text = fedmerit.score(example_round(), method=method, rng=0).explain(0)
     assert text.startswith("client 0: score ")
@@ -154,6 +176,16 @@ def test_explanations_have_no_minus_zero():
     pairs = fedmerit.Pairs(pairwise)
     result = fedmerit.Contributions.of("example", np.array([-1e-9, 0.5]), pairs=pairs)
     assert "-0.0" not in result.explain(0)
+
+
+def test_without_a_word_published_scores_use_the_papers_numbers():
+    updates = np.random.default_rng(0).normal(size=(8, 3000))
+    plain = fedmerit.score(updates, method="pca", rng=1).scores
+    said = fedmerit.score(updates, method="pca", peers=5, bonus=1000, rng=1).scores
+    assert (plain == said).all()
+    # As few parameters as leave one for a bonus and two for penalties in either half.
+    few = fedmerit.score(updates[:, :6], method="pca", quantiser=QuantileBins(2), rng=1)
+    assert np.isfinite(few.scores).all()
 
 
 @pytest.mark.parametrize("method", ["exact", "pca"])
@@ -261,9 +293,10 @@ def test_unknown_method_suggests_the_nearest():
         fedmerit.score(example_round(), method="exakt")
 
 
-def test_settings_go_with_a_name_only():
+@pytest.mark.parametrize("settings", [{"peers": 2}, {"quantiser": "uniform"}, {"levels": 4}])
+def test_settings_go_with_a_name_only(settings):
     with pytest.raises(SettingError, match="settings go with a method's name, not"):
-        fedmerit.score(example_round(), method=SCORERS["exact"](), peers=2)
+        fedmerit.score(example_round(), method=SCORERS["exact"](), **settings)
 
 
 @pytest.mark.parametrize(

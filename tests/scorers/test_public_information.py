@@ -11,7 +11,6 @@ from fedmerit import Flag, Kind, gated_weights
 from fedmerit.evidence.decisions import agreeing_z, discoveries, upper_tail
 from fedmerit.sampling import assign_strata, lay_out
 from fedmerit.scorers import ConditionalPCA, Merit
-from fedmerit.scorers.merit import orientation_of
 from fedmerit.validation import check_round
 from tests.conftest import JIT_OFF
 from tests.rounds import public_round
@@ -84,7 +83,7 @@ def test_six_copies_of_one_work_among_twenty_are_paid_once():
     updates[15:] = updates[14] + 0.01 * rng.normal(size=(5, SIZE))
     result = fedmerit.score(updates, method="merit", rng=1)
     assert result.evidence.copies[14:].tolist() == [6] * 6
-    assert 0 < result.scores[14:].sum() < 1.5 * np.median(result.scores[:14])
+    assert 0 < result.scores[14:].sum() < 1.2 * np.median(result.scores[:14])
 
 
 def forecasting_clique(rng, parameters=50_000):
@@ -105,8 +104,10 @@ def test_a_clique_that_forecasts_is_not_paid_for_agreeing_with_itself():
     assert (result.z[:14, 14:] > 5).any(), "the forecast must be good enough to join the cohort"
     assert result.pairwise[14:, 14:][~np.eye(6, dtype=bool)].min() > 0.8
     assert result.eligible.all()
-    assert result.work[14:].max() <= result.work[:14].max()
-    assert result.scores[14:].max() < 1.6 * np.median(result.scores[:14])
+    assert result.scores[14:].max() < np.median(result.scores[:14])
+    past = np.random.default_rng(5).normal(size=updates.shape).astype(np.float32)
+    known = fedmerit.score(updates.astype(np.float32), method="merit", previous=past, rng=1)
+    assert known.scores[14:].sum() < 1.2 * np.median(known.scores[:14])
 
 
 def test_whom_evidence_over_rounds_names_is_not_paid():
@@ -145,6 +146,15 @@ def test_plain_agreement_pays_the_replayer_and_conditional_does_not():
     assert conditional.reasons[-1] == "explained by public information (100%)"
 
 
+@pytest.mark.parametrize(("workers", "accused"), [(3, True), (2, False)])
+def test_three_who_agree_accuse_and_two_do_not(rng, workers, accused):
+    updates = rng.normal(size=5000) + rng.normal(size=(workers + 1, 5000))
+    updates[-1] = rng.normal(size=5000)
+    flags = fedmerit.score(updates, method="conditional", rng=0).flags
+    assert flags[:-1] == (None,) * workers
+    assert (flags[-1] == Flag(Kind.INDEPENDENT)) == accused
+
+
 def test_flags_are_values_and_reasons_their_words():
     world = public_round(clients=8, parameters=SIZE)
     shared = world.noise(0.01)
@@ -178,50 +188,6 @@ def test_colluders_below_half_earn_nothing():
     assert (result.scores[:5] > 0).all()
 
 
-def test_reversed_update_scores_at_most_zero():
-    world = public_round(clients=8, parameters=SIZE)
-    updates = world.honest.astype(np.float32)
-    updates[0] *= -1
-    result = fedmerit.score(updates, public=world.public, rng=0)
-    assert result.scores[0] <= 0
-    assert result.flags[0] == Flag(Kind.REVERSED)
-    assert not result.eligible[0]
-
-
-def faintly_agreeing(pull):
-    """Updates that share a faint direction, each with `pull` times its strength."""
-    rng = np.random.default_rng(5)
-    common = rng.normal(size=20_000)
-    return np.array([0.35 * p * common + rng.normal(size=20_000) for p in pull])
-
-
-def test_reversal_is_seen_where_the_cohort_agrees_faintly():
-    updates = faintly_agreeing([1, 0.9, 1.1, 1, 0.8, 1, -1, -0.9])
-    trust = np.array([5.0] * 6 + [0.5] * 2)  # each by the peers it agrees with
-    quality, reversed_ = orientation_of(updates @ updates.T, trust)
-    assert reversed_.tolist() == [False] * 6 + [True] * 2
-    assert (quality[:6] > 0.8).all()
-    assert (quality[6:] == -1).all()
-
-
-def test_honest_clients_that_pull_apart_are_not_reversed():
-    rng = np.random.default_rng(6)
-    classes = rng.normal(size=(10, 20_000))
-    for _ in range(20):  # every client has two of ten classes and unlearns the others
-        held = np.array([rng.choice(10, 2, replace=False) for _ in range(12)])
-        pull = np.full((12, 10), -0.2)
-        np.put_along_axis(pull, held, 1.0, axis=1)
-        updates = pull @ classes + 2 * rng.normal(size=(12, 20_000))
-        _, reversed_ = orientation_of(updates @ updates.T, rng.uniform(0.1, 1, size=12))
-        assert not reversed_.any()
-
-
-def test_a_client_that_others_share_their_work_with_is_not_reversed():
-    updates = faintly_agreeing([1, 0.9, 1.1, 1, 0.8, 1, -1, -0.9])
-    _, reversed_ = orientation_of(updates @ updates.T, np.ones(8))
-    assert not reversed_.any()
-
-
 def test_near_copies_share_one_score():
     world = public_round(clients=6, parameters=SIZE)
     alone = fedmerit.score(world.honest, public=world.public, rng=0).scores
@@ -232,15 +198,6 @@ def test_near_copies_share_one_score():
     assert twice.evidence.copies.tolist() == [2, 1, 1, 1, 1, 1, 2]
     weights = fedmerit.gated_weights(twice, alpha=0)
     assert weights[0] + weights[6] == pytest.approx(weights[1:6].mean(), rel=0.3)
-
-
-def test_scale_buys_at_most_the_bound():
-    world = public_round(clients=8, parameters=SIZE)
-    updates = world.honest.astype(np.float32)
-    before = fedmerit.score(updates, public=world.public, rng=0).scores
-    updates[0] *= 100
-    after = fedmerit.score(updates, public=world.public, rng=0).scores
-    assert after[0] < 2.1 * before[0]
 
 
 def test_noise_never_pays():
@@ -264,7 +221,9 @@ def test_removing_ones_own_previous_report_leaves_only_what_is_new():
     replayed = updates.copy()
     replayed[1:] += 0.002 * world.rng.normal(size=(5, SIZE))
     result = fedmerit.score(replayed, public=world.public, previous=updates, rng=0)
-    assert result.work[0] == pytest.approx(0, abs=1e-6)
+    assert result.work[0] == 0
+    assert result.flags[0] == Flag(Kind.REPEATED, "100%")
+    assert result.flags[1:] == (None,) * 5
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
@@ -26,7 +25,7 @@ from fedmerit.kernels.counts import (
     count_by_planes,
 )
 from fedmerit.kernels.layout import halve_strata
-from fedmerit.rng import seeds
+from fedmerit.kernels.threads import threads
 from fedmerit.types import Contributions, Evidence, Pairs, Signals
 from fedmerit.validation import check_count
 
@@ -107,7 +106,7 @@ def halves_of_strata(
     """
     parameters = int(starts[-1])
     words = np.empty((parameters + 63) // 64, dtype=np.uint64)
-    fill_balanced_half(seeds(rng, 1)[0], parameters, words)
+    fill_balanced_half(rng.integers(0, 2**64, dtype=np.uint64), parameters, words)
     order, halves = np.empty(parameters, np.int64), np.empty(2 * len(starts) - 1, np.int64)
     halve_strata(words, starts, order, halves)
     return order, halves
@@ -126,7 +125,7 @@ def joint_counts(
     """
     levels, groups = signals.levels, len(starts) - 1
     by_planes = levels <= MAX_PLANE_LEVELS
-    count, workers = (count_by_planes, get_num_threads()) if by_planes else (count_by_histogram, 1)
+    count, workers = (count_by_planes, threads()) if by_planes else (count_by_histogram, 1)
     room = _BLOCK_BYTES if by_planes else _HISTOGRAM_BYTES
     block = min(len(pairs), max(1, room // (workers * groups * levels * levels * 4)))
     tiles = _tiles(starts, TILE if by_planes else HISTOGRAM_TILE)

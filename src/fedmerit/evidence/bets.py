@@ -1,8 +1,8 @@
 """Bets on clients that do not work: evidence over rounds that survives looking every round.
 
-Two wealths are kept for each client. Both start at 1. In every round that the client takes part in,
-each puts a share s of itself on an event that a client that works brings about with a chance of at
-most one in a hundred, and is multiplied by ``1 - s + 100 s`` if the event happens and by ``1 - s``
+Three wealths are kept for each client. All start at 1. In every round that the client takes part
+in, each puts a share s of itself on an event that a client that works brings about with a chance
+of at most one in a hundred, and is multiplied by ``1 - s + 100 s`` if it happens and by ``1 - s``
 if not. Its expectation never grows as long as the client works: it is an e-process, and by Ville's
 inequality the chance that it *ever* reaches 1/a is at most a. The events are
 
@@ -10,11 +10,12 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
   would in 99 of 100 rounds, and not significantly by itself. The share is what pays best against a
   client that is independent of the cohort (Kelly's): nothing in rounds in which the cohort itself
   hardly agrees, at most nine tenths, so that one odd round decides nothing;
-- public information explains the report (`fedmerit.evidence.gate`). The share is a tenth.
+- public information or the client's own past explains the report (`fedmerit.evidence.gate`), or
+- the report points against the cohort (`fedmerit.evidence.direction`). The share is a tenth.
 
 So testing again every round costs nothing, and rounds without the client change nothing. Who works
 again loses the evidence against it: nine tenths of the first wealth in every round. The evidence
-against a client is the mean of both wealths. Over clients, e-values give a false discovery rate
+against a client is the mean of the wealths. Over clients, e-values give a false discovery rate
 under any dependence (Wang and Ramdas, "False discovery rate control with e-values", 2022): sorted
 from above, the client of rank r is named if the e-value of rank r or of a later rank s is at least
 n / (rate s).
@@ -37,7 +38,7 @@ NAMING_RATE = 0.01
 
 @dataclass(frozen=True)
 class Wealth:
-    """What two bets against one client have come to, as logarithms, and over how many rounds.
+    """What three bets against one client have come to, as logarithms, and over how many rounds.
 
     `flag` is the latest that accused the client in a round.
     """
@@ -46,11 +47,13 @@ class Wealth:
     replayed: float = 0.0
     rounds: int = 0
     flag: Flag | None = None
+    reversed: float = 0.0
 
     @property
     def evidence(self) -> float:
         """The logarithm of the e-value."""
-        return float(np.logaddexp(self.independent, self.replayed) - np.log(2))
+        wealths = (self.independent, self.replayed, self.reversed)
+        return float(np.log(np.mean(np.exp(np.subtract(wealths, max(wealths))))) + max(wealths))
 
 
 def bet(
@@ -61,17 +64,20 @@ def bet(
     after = {}
     for row, client in enumerate(clients):
         before, flag = known.get(client, Wealth()), result.flags[row]
-        gain = 0.0
-        if result.evidence is not None:
-            replayed = flag is not None and flag.kind is Kind.EXPLAINED
-            gain = float(_gain(np.array(LIMITS.stake), np.array(replayed)))
+        replayed = reversed_ = 0.0
         # That a client is named says no more than is known here.
-        accused = flag is not None and flag.accuses and flag.kind is not Kind.NAMED
+        reason = flag if flag is not None and flag.accuses and flag.kind is not Kind.NAMED else None
+        if result.evidence is not None:
+            against = bool(result.evidence.against[row])
+            replayed = _event(flag is not None and flag.kind in (Kind.EXPLAINED, Kind.REPEATED))
+            reversed_ = _event(against)
+            reason = reason or (Flag(Kind.REVERSED) if against else None)
         after[client] = Wealth(
             before.independent + float(gains[row]),
-            before.replayed + gain,
+            before.replayed + replayed,
             before.rounds + 1,
-            flag.with_names(clients) if flag is not None and accused else before.flag,
+            before.flag if reason is None else reason.with_names(clients),
+            before.reversed + reversed_,
         )
     return after
 
@@ -80,6 +86,11 @@ def _gain(stake: NDArray[np.float64], happened: NDArray[np.bool_]) -> NDArray[np
     """Return the logarithm of what a wealth is multiplied by."""
     gain: NDArray[np.float64] = np.log(1 - stake + stake * happened / LIMITS.honest_event)
     return gain
+
+
+def _event(happened: bool) -> float:
+    """Return what a bet of a tenth gains."""
+    return float(_gain(np.array(LIMITS.stake), np.array(happened)))
 
 
 def _gains_by_independence(evidence: Evidence | None, clients: int) -> NDArray[np.float64]:

@@ -59,11 +59,23 @@ class Cohort:
     deviation: NDArray[np.float64]
     flags: tuple[Flag | None, ...]
 
-    def evidence(self, explained: NDArray[np.float64], copies: NDArray[np.int64]) -> Evidence:
-        """Return it as the evidence of a round."""
+    def evidence(
+        self,
+        explained: NDArray[np.float64],
+        copies: NDArray[np.float64] | None = None,
+        against: NDArray[np.bool_] | None = None,
+    ) -> Evidence:
+        """Return it as the evidence of a round; nobody copies or points against it by default."""
         typical, least = np.full((2, len(self.members)), [[self.typical], [self.least]])
         return Evidence(
-            self.agreement, typical, least, self.deviation, explained, copies, self.members
+            self.agreement,
+            typical,
+            least,
+            self.deviation,
+            explained,
+            np.ones(len(self.members)) if copies is None else copies,
+            self.members,
+            np.zeros(len(self.members), dtype=np.bool_) if against is None else against,
         )
 
 
@@ -151,23 +163,6 @@ def _too_little(least: float, deviation: NDArray[np.float64], members: int) -> N
         return np.full(len(deviation), -np.inf)
     slack = upper_quantile(LIMITS.accusing / len(deviation))
     return np.minimum(least - slack * deviation, LIMITS.significant * deviation)
-
-
-def breadth_of(z: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return how far each client agrees with most members: its median z relative to theirs.
-
-    Agreement with a few, however strong, does not count. 1 where members hardly agree, and for
-    clients that were compared with none of them.
-    """
-    breadth = np.ones(len(z))
-    with_members = z[:, members]
-    compared = (~np.isnan(with_members)).any(axis=1)
-    if compared.any():
-        with_most = np.nanmedian(with_members[compared], axis=1)
-        typical = float(np.median(with_most[members[compared]]))
-        if typical >= LIMITS.least_breadth_z:
-            breadth[compared] = with_most / typical
-    return breadth
 
 
 def near_copies(cosine: NDArray[np.float64], members: NDArray[np.bool_], rate: float) -> Copies:

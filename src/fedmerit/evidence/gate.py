@@ -61,9 +61,9 @@ def explained_reports(
         cohort = other & members
         if nothing[client]:
             others = cohort if cohort.sum() >= _FEWEST else other
-            known[client] = _far_below(logs[client], logs[others], rate)
+            known[client] = far_below(logs[client], logs[others], rate)
         elif cohort.sum() >= LIMITS.fewest_members:
-            known[client] = _far_below(logs[client], logs[cohort], LIMITS.accusing / len(shares))
+            known[client] = far_below(logs[client], logs[cohort], LIMITS.accusing / len(shares))
     return known
 
 
@@ -91,7 +91,7 @@ def middle_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
     return centre, LIMITS.sd_per_mad * float(np.median(np.abs(values - centre)))
 
 
-def _far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
+def far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
     """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
     count = len(others)
     if count < _FEWEST:

@@ -19,6 +19,8 @@ from fedmerit.evidence.gate import middle_and_spread
 from fedmerit.evidence.limits import LIMITS
 
 Floats = NDArray[np.float64]
+_MOST_COMPARED = 1000  # clients, with each other
+_CLEARLY = log(LIMITS.clearly_long)
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,11 @@ class Growth:
 def growth_of(norms: Floats, sizes: Floats) -> Growth | None:
     """Return how lengths grow with sizes; None where sizes are too much alike to tell.
 
-    The slope is the median over pairs (Theil and Sen).
+    The slope is the median over pairs (Theil and Sen); of many clients, over those of some.
     """
+    if len(sizes) > _MOST_COMPARED:
+        some = np.linspace(0, len(sizes) - 1, _MOST_COMPARED).astype(np.int64)
+        norms, sizes = norms[some], sizes[some]
     first, second = np.triu_indices(len(sizes), 1)
     known = np.log(sizes)
     apart = known[first] - known[second]
@@ -85,13 +90,14 @@ def kept_share(
     lengths, room = _given_size(norms, sizes, counted, counted & members)
     longest = np.argsort(np.where(counted, lengths - room, -np.inf))[::-1]
     for size in range(int(counted.sum()) // 2, 0, -1):
-        out = np.isin(np.arange(len(norms)), longest[:size])
+        out = np.zeros_like(counted)
+        out[longest[:size]] = True
         rest, usual = counted & ~out, counted & ~out & members
         if weights[out].sum() >= weights[rest].sum() or usual.sum() < LIMITS.fewest_members:
             continue
         excess = lengths - float(np.mean(lengths[usual])) - room
-        far_out = excess[out].min() > _far(lengths[usual], rate / int(counted.sum()))
-        if not far_out:
+        least = excess[out].min()
+        if least <= _CLEARLY or least <= _far(lengths[usual], rate / int(counted.sum())):
             continue
         pulls = weights * along(rest)
         if pulls[out].sum() > pulls[rest].sum():
@@ -123,4 +129,4 @@ def _far(usual: Floats, rate: float) -> float:
     """Return how far above their mean one more of the `usual` log lengths lies, but for `rate`."""
     count = len(usual)
     spread = float(np.std(usual, ddof=1)) * sqrt(1 + 1 / count)
-    return max(student_quantile(rate, count - 1) * spread, log(LIMITS.clearly_long))
+    return max(student_quantile(rate, count - 1) * spread, _CLEARLY)

@@ -23,10 +23,10 @@ class Limits:
     # least a third as much as they do. Over a run, no honest client showed less than 0.44.
     # Everything that is held against a client for not agreeing is tested against that.
     least_share: float = 1 / 3
-    # Chosen: members whose typical median z is below one standard deviation do not agree broadly.
-    least_breadth_z: float = 1.0
     # Derived: mean of the positive part of a standard normal.
     positive_part: float = 1 / sqrt(2 * pi)
+    # Derived: its standard deviation.
+    positive_deviation: float = sqrt(0.5 - 1 / (2 * pi))
     # Tuned (MNIST, 0005): private parts this similar are one client's work sent twice.
     copy_cosine: float = 0.98
 
@@ -63,38 +63,30 @@ class Limits:
     # Chosen: the share of its wealth that the second bet puts on reports that are explained.
     stake: float = 0.1
 
+    # --- direction (evidence.direction)
+    # Chosen: clients point one way if all but a tenth of their pairs do.
+    odd_pairs: float = 0.1
+
     # --- bets on harm (panel.harm)
     # Chosen (0011): never more than this is bet in one round: one odd round must not decide alone.
     largest_bet: float = 3.0
 
-    # --- the merit score (scorers.merit)
-    # Tuned (MNIST, 0005): updates longer than so many median norms count as if they had that norm.
-    norm_cap: float = 2.0
-    # Chosen: cosines of independent vectors are about 1 / sqrt(parameters); three times that.
-    chance: float = 3.0
-    # Tuned (MNIST, 0005): a client typically shows what it shows with the better quarter of peers.
-    better_peers: float = 0.75
-    # Tuned (MNIST, 0005): private parts count by their norm, up to so many median norms.
-    size_cap: float = 2.0
-    # Tuned (MNIST, 0009): a cohort that agrees less than this has no direction to compare with.
-    least_direction: float = 0.02
+    # --- information (scorers.information)
     # Derived: of normal values, the standard deviation is so many median absolute deviations.
     sd_per_mad: float = 1.4826
     # Chosen: a private part below this share of the update is rounding.
     rounding: float = 3e-6
-    # Tuned (MNIST, 0009): a client is reversed that points against the cohort by at least half of
-    # what the cohort agrees, so many robust standard deviations below those who do not, who point
-    # one way, and whose private work is shared by few.
-    reversed_at: float = -0.5
-    reversed_deviations: float = 5.0
-    one_way: float = 1.25
-    little_trust: float = 0.2
+    # Chosen: what is usual for a client is the median over seven others or more.
+    fewest_usual: int = 8
+    # Tuned (development seeds of the models benchmark, 0031): how sharply two accounts that have
+    # more than half of their work in common are told from two that have less.
+    sharpness: float = 4.0
+    # Chosen: of differences between clients at least a tenth stays, so that their order does.
+    least_lasting: float = 0.1
+    # Chosen: differences are evened out by two standard deviations of the round at most.
+    moved: float = 2.0
     # Tuned (MNIST, 0012): in an undecided round a client is paid that has this share of the trust.
     least_trust: float = 0.1
-    # Tuned (MNIST, 0012): who agrees with most members less than this agrees with few.
-    broad: float = 0.75
-    # Tuned (MNIST, 0009): below this agreement of the trusted, who points away is not paid less.
-    clear_direction: float = 0.25
 
 
 LIMITS = Limits()

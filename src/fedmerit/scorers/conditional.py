@@ -11,7 +11,6 @@ of private work, and says little about how much that work was worth.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,15 +67,14 @@ class ConditionalPCA:
         A report is flagged as public information only if it explains at least this share of it,
         and more than is typical in the same round (`fedmerit.evidence.gate`).
     sample
-        How many parameters are looked at, drawn anew after the updates are in; ``None`` for all.
+        How many parameters are looked at, ``None`` for all: drawn after the updates are in, or by
+        a server once, in secret.
     mixed
         Honest clients may pull apart, as those with many and with few clicks do: significant
         agreement with one member of the cohort is enough, and disagreement is not held against a
         client. In addition to `fdr`, some client without private work then joins the cohort in at
         most one round of a hundred.
     """
-
-    needs: ClassVar[Needs] = Needs(sample=True)
 
     peers: int | None = None
     strata: int = DEFAULT_STRATA
@@ -91,6 +89,11 @@ class ConditionalPCA:
         check_number("explained", self.explained, above=0, most=1)
         check_sample(self.sample)
 
+    @property
+    def needs(self) -> Needs:
+        """A sample of the parameters."""
+        return Needs(sample=self.sample)
+
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs."""
         if why := lack_of_power(inputs.parameters, inputs.public):
@@ -98,7 +101,12 @@ class ConditionalPCA:
         if isinstance(inputs.updates, Signals):
             return self.score_in(*lay_out(inputs, self.strata, self.sample, rng), rng)
         positions, starts = choose_strata(
-            inputs.parameters, inputs.public, inputs.layers, self.strata, self.sample, rng
+            inputs.parameters,
+            inputs.public,
+            inputs.layers,
+            self.strata,
+            None if inputs.sampled else self.sample,
+            rng,
         )
         signs = np.empty((inputs.clients, len(positions)), dtype=np.uint8)
         explained = np.empty(inputs.clients)
@@ -136,25 +144,29 @@ class ConditionalPCA:
         order, halves = halves_of_strata(starts, rng)
         ordered = plan_comparisons(len(signals.values), self.peers, rng)
         pairs = score_groups(signals, order, halves, ordered)
+        scores, epsilon = pairs.mean(pairs.score), pairs.mean(pairs.certificate)
+        matrices = pairs.matrices()
         reached, p_values = agreeing_z(pairs.clients, ordered, pairs.z)
+        found = discoveries(p_values, self.fdr)
         replays = explained >= 1 - LIMITS.nothing_left
         looked_at = signals.values.shape[1]
         members = cohort_of(ordered, pairs.z, replays, looked_at, one_sided=self.mixed).members
         known = explained_reports(explained, members, self.explained, self.fdr)
         cohort = cohort_of(ordered, pairs.z, known, looked_at, one_sided=self.mixed)
-        accepted = discoveries(p_values, self.fdr) & ~known
+        accepted = found & ~known
         if self.mixed:
             accepted |= cohort.members
         flags = _flags(reached, accepted, known, explained)
+        eligible = np.array([flag is None or not flag.accuses for flag in flags])
         return Contributions.of(
             "conditional",
-            pairs.mean(pairs.score),
+            scores,
             flags=flags,
-            eligible=np.array([flag is None or not flag.accuses for flag in flags]),
+            eligible=eligible,
             p_values=p_values,
-            epsilon=pairs.mean(pairs.certificate),
-            pairs=pairs.matrices(),
-            evidence=cohort.evidence(explained, np.ones(pairs.clients, dtype=np.int64)),
+            epsilon=epsilon,
+            pairs=matrices,
+            evidence=cohort.evidence(explained),
         )
 
 

@@ -1,15 +1,11 @@
-"""Merit: evidence of private work, times its amount, times its orientation.
+"""Merit: the information of those who worked.
 
-=========  =====================================================================================
-evidence   does the client agree with the cohort given public information (`conditional`)? yes / no
-work       how far its private part agrees with the private parts of typical peers, size included
-quality    does its whole update point where the clients with work point? signed root, at most 1
-=========  =====================================================================================
-
-``merit = max(work, 0) * quality`` where there is evidence, else 0; and 0 for whom evidence over
-earlier rounds names (`fedmerit.evidence.bets`). The private part is what neither the public
-vectors nor the client's own previous report explain. How this form was chosen, and what was tried
-beside it, is written up in docs/decisions and docs/results.
+*Worked* is answered by the gate, with a stated error rate: does the client agree with the cohort
+given what is public (`conditional`), is its report more than a replay of what is public or of its
+own past, and do earlier rounds speak against it (`fedmerit.evidence.bets`)? *Information* is how
+far what only the client could know points where that of the others points, whatever the length of
+the report (`fedmerit.scorers.information`). Differences that do not last are evened out, and
+accounts that share one work share one score.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,19 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.comparison.pairs import draw_panels, join_panels
-from fedmerit.comparison.products import cosines, off_diagonal, round_products
+from fedmerit.comparison.products import (
+    cosines,
+    float_updates,
+    gram,
+    off_diagonal,
+    private_parts,
+)
 from fedmerit.errors import UpdatesError
 from fedmerit.evidence.bets import NAMING_RATE
-from fedmerit.evidence.cohort import Copies, breadth_of, find_cohort, near_copies
-from fedmerit.evidence.gate import abstained, lack_of_power
+from fedmerit.evidence.cohort import find_cohort, near_copies
+from fedmerit.evidence.direction import points_against
+from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
 from fedmerit.scorers.conditional import ConditionalPCA
+from fedmerit.scorers.information import once, private_cosines, shared_work, shrunk, told
 from fedmerit.types import Contributions, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
-# Amounts are compared between all pairs; of more clients than this, inside random panels.
+# All pairs are compared; of more clients than this, inside random panels.
 PANEL = 256
 # Why a client is undecided in a round that could judge others.
 UNCLEAR = "the round does not agree enough to tell"
@@ -40,15 +44,16 @@ UNCLEAR = "the round does not agree enough to tell"
 class Merit:
     """The default score: about zero for whatever public information can produce.
 
-    Rounds of more than 256 clients are scored in random panels of at most so many: a client's
-    amount of work is then measured against its panel, and near-copies are found inside panels only.
+    Rounds of more than 256 clients are scored in random panels of at most so many: what a client
+    tells is then measured against its panel, and shared work is found inside panels only.
 
     Parameters
     ----------
     gate
         The scorer that decides who has shown private work.
     sample
-        How many parameters are looked at, drawn anew after the updates are in; ``None`` for all.
+        How many parameters are looked at, ``None`` for all: drawn after the updates are in, or by
+        a server once, in secret.
         Cosines then carry an error of about ``1 / sqrt(sample)``.
     naming
         False discovery rate at which evidence over earlier rounds names clients that do not work:
@@ -66,7 +71,7 @@ class Merit:
     @property
     def needs(self) -> Needs:
         """Floats, each client's past, and the evidence over rounds."""
-        return Needs(floats=True, previous=True, trust=True, naming=self.naming, sample=True)
+        return Needs(floats=True, previous=True, trust=True, naming=self.naming, sample=self.sample)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score checked inputs; needs float updates."""
@@ -74,6 +79,8 @@ class Merit:
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
         if why := lack_of_power(inputs.parameters, inputs.public):
             return abstained("merit", inputs.clients, why)
+        if inputs.clients <= PANEL:
+            return self._score_panel(inputs, np.arange(inputs.clients), rng)
         panels = draw_panels(inputs.clients, PANEL, rng)
         return join_panels(
             panels, [self._score_panel(_part(inputs, panel), panel, rng) for panel in panels]
@@ -88,10 +95,11 @@ class Merit:
         assert gate.pairs is not None, "a panel is compared with itself"
         assert gate.pairs.z is not None, "the gate tests pairs"
         assert gate.evidence is not None, "the gate says what is explained"
-        z, shares = gate.pairs.z, gate.evidence.explained
-        whole, private = round_products(inputs, starts)
-        cosine, sizes = private_parts(private, whole)
-        earlier = np.zeros(inputs.clients) if inputs.trust is None else inputs.trust
+        z, public = gate.pairs.z, gate.evidence.explained
+        products = gram(float_updates(inputs, "merit"))
+        unknown, private = private_parts(inputs, starts)
+        cosine, left = private_cosines(private, products)
+        whole = cosines(products)
         named = np.zeros(inputs.clients, dtype=np.bool_)
         if inputs.named is not None and self.naming > 0:
             named = inputs.named
@@ -101,20 +109,29 @@ class Merit:
         alike = near_copies(cosine, everybody, self.gate.fdr)
         apart = np.where(alike.alike, np.nan, z)
         cohort = find_cohort(apart, explained | named, inputs.parameters)
-        copies = near_copies(cosine, cohort.members, self.gate.fdr)
-        outside = np.array([flag is not None for flag in cohort.flags])
-        work = work_of(cosine, sizes, alike, inputs.parameters)
-        work = _at_most_typical(work, z, cohort.members)
-        trust = np.where(named, 0.0, np.maximum(earlier + work, 0.0)) + 1e-12
-        quality, reversed_ = orientation_of(whole, trust)
-        accused = explained | named | outside
-        shown = ~accused & (cohort.members | _trusted(earlier, work, cohort.members))
-        scores = np.where(shown, np.maximum(work, 0.0) * quality, 0.0) / copies.group_size
-        reversed_ &= ~accused
+        own, reports = _of_own_past(inputs, left)
+        repeated = self._repeated(own, reports, cohort.members & ~explained) & ~explained
+        if repeated.any():
+            cohort = find_cohort(apart, explained | repeated | named, inputs.parameters)
+        members = cohort.members
+        copies = near_copies(cosine, members, self.gate.fdr)
+        # Who has worked before is judged by evidence over rounds, not by one odd round.
+        trusted = _trusted(inputs, members)
+        outside = np.array([flag is not None for flag in cohort.flags]) & ~trusted
+        accused = explained | repeated | named | outside
+        shown = ~accused & (members | trusted)
+        same = shared_work(unknown, inputs.previous, (whole, cosine), copies.alike, ~accused)
+        accounts = 1 + same.sum(axis=1)
+        tells = told(cosine, same, members if members.any() else shown, inputs.parameters)
+        against = points_against(whole, members & once(same))
+        # Who is turned round has nothing to tell, whoever it is turned round with.
+        scores = np.where(against, 0.0, shrunk(tells, shown, _past(inputs)) / accounts)
 
         def flag(client: int) -> Flag | None:
             if explained[client]:
                 return gate.flags[client]
+            if repeated[client]:
+                return Flag(Kind.REPEATED, f"{own[client]:.0%}")
             if outside[client]:
                 together = alike.group_size[client] > 1
                 return Flag(Kind.CLIQUE) if together else cohort.flags[client]
@@ -122,7 +139,7 @@ class Merit:
                 return Flag(Kind.NAMED)
             if copies.twin[client] >= 0:
                 return Flag(Kind.COPY, twin=str(names[copies.twin[client]]))
-            if reversed_[client]:
+            if against[client]:
                 return Flag(Kind.REVERSED)
             return None if shown[client] else Flag(Kind.UNDECIDED, UNCLEAR)
 
@@ -130,140 +147,84 @@ class Merit:
             "merit",
             scores,
             flags=[flag(client) for client in range(inputs.clients)],
-            eligible=~accused & ~reversed_,
+            eligible=~accused,
             p_values=gate.p_values,
-            work=work,
+            work=_relative(tells, shown),
             pairs=Pairs(off_diagonal(cosine), z=z),
-            evidence=cohort.evidence(shares, copies.group_size),
+            evidence=cohort.evidence(public, accounts, against),
         )
+
+    def _repeated(
+        self,
+        shares: NDArray[np.float64],
+        reports: NDArray[np.int64],
+        members: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Return whose report is its own earlier work, and nothing else.
+
+        Of the reports of members of whom at least as many `reports` are known, more is left. A
+        client whose training hardly changes from round to round repeats much of its work, and is
+        honest: what is left of that counts less, and is not held against it.
+        """
+        repeated = np.zeros_like(members)
+        for count in np.unique(reports[reports > 0]):
+            others = members & (reports >= count)
+            found = explained_reports(shares, others, 1 - LIMITS.nothing_left, self.gate.fdr)
+            repeated |= found & (reports == count)
+        return repeated
+
+
+def _of_own_past(
+    inputs: RoundInputs, left: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the share of each report that its own past explains, and how many reports that is."""
+    if inputs.previous is None:
+        return np.zeros(inputs.clients), np.zeros(inputs.clients, dtype=np.int64)
+    reports = np.any(inputs.previous, axis=2).sum(axis=1)
+    shares = np.where(reports > 0, 1 - left, 0.0)
+    if inputs.repeated is None or inputs.reports is None:
+        return shares, reports
+    return np.maximum(shares, inputs.repeated), np.maximum(reports, inputs.reports)
 
 
 def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
-    """Return the round of some of its clients; all of them in order are taken as they are."""
-    if len(rows) == inputs.clients:
-        return inputs
+    """Return the round of some of its clients."""
     assert not isinstance(inputs.updates, Signals)
     return replace(
         inputs,
         updates=inputs.updates[rows],
         previous=None if inputs.previous is None else inputs.previous[rows],
         trust=None if inputs.trust is None else inputs.trust[rows],
+        rounds=None if inputs.rounds is None else inputs.rounds[rows],
         named=None if inputs.named is None else inputs.named[rows],
+        repeated=None if inputs.repeated is None else inputs.repeated[rows],
+        reports=None if inputs.reports is None else inputs.reports[rows],
     )
 
 
-def _at_most_typical(
-    work: NDArray[np.float64], z: NDArray[np.float64], members: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Return the work, at most that of a typical member for who agrees with few of them only.
-
-    A group that forecasts the same from public information is joined to the cohort where it is
-    right, and agrees with itself beyond measure.
-    """
-    if not members.any():
-        return work
-    narrow = breadth_of(z, members) < LIMITS.broad
-    return np.where(narrow, np.minimum(work, np.median(work[members])), work)
-
-
-def _trusted(
-    earlier: NDArray[np.float64],
-    work: NDArray[np.float64],
-    members: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
-    """Return who has shown work so far, for clients about whom the round's agreement says nothing.
-
-    Where the round has no cohort, only earlier rounds count.
-    """
-    if members.any():
-        shown = earlier + work
-        yardstick = float(np.median(shown[members]))
-    else:
-        shown = earlier
-        yardstick = float(np.median(shown[shown > 0])) if (shown > 0).any() else np.inf
-    trusted: NDArray[np.bool_] = shown >= LIMITS.least_trust * max(yardstick, 1e-300)
+def _trusted(inputs: RoundInputs, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return who has told enough so far, for clients about whom this round says nothing."""
+    if inputs.trust is None or not (inputs.trust > 0).any():
+        return np.zeros(inputs.clients, dtype=np.bool_)
+    known = members & (inputs.trust > 0)
+    usual = np.median(inputs.trust[known if known.any() else inputs.trust > 0])
+    trusted: NDArray[np.bool_] = inputs.trust >= LIMITS.least_trust * usual
     return trusted
 
 
-def private_parts(
-    private: NDArray[np.float64], whole: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the cosines of the private parts and their sizes, from the Gram matrices."""
-    norms = np.sqrt(np.diagonal(whole))
-    longest = LIMITS.norm_cap * float(np.median(norms))
-    shrink = np.divide(longest, norms, out=np.ones(len(whole)), where=norms > longest)
-    private_norms = np.sqrt(np.maximum(np.diagonal(private), 0.0))
-    private_norms = np.where(private_norms > LIMITS.rounding * norms, private_norms, 0.0)
-    return cosines(private, private_norms), private_norms * shrink
+def _relative(tells: NDArray[np.float64], shown: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return what those who worked told, relative to their median."""
+    counted = shown & (tells > 0)
+    usual = float(np.median(tells[counted])) if counted.any() else 1.0
+    relative: NDArray[np.float64] = np.where(counted, tells / usual, 0.0)
+    return relative
 
 
-def work_of(
-    cosine: NDArray[np.float64], sizes: NDArray[np.float64], copies: Copies, parameters: int
-) -> NDArray[np.float64]:
-    """Return each client's work: how far its private part agrees with those of others.
-
-    Cosines that independent vectors of so many `parameters` could show are no work. Neither is what
-    near-copies show each other, as long as they are fewer than half of the clients: they share one
-    work, and six of one mind would else be paid more than six times.
-    """
-    clients = len(cosine)
-    large = LIMITS.size_cap * float(np.median(sizes))
-    # Where most have no private part, any is large.
-    share = np.divide(sizes, large, out=(sizes > 0).astype(np.float64), where=sizes < large)
-    apart = ~copies.alike | (2 * copies.group_size >= clients)[:, None]
-    np.fill_diagonal(apart, False)
-    # No pair counts beyond what the better of its two clients typically shows: colluders agree
-    # perfectly with each other and with nobody else.
-    typical = np.nanquantile(np.where(apart, cosine, np.nan), LIMITS.better_peers, axis=1)
-    # Disagreement is not held against anyone: with few classes per client, most honest pairs pull
-    # apart, and the work of either is real.
-    counted = np.where(apart & (cosine > LIMITS.chance / np.sqrt(parameters)), cosine, 0.0)
-    bounded = np.minimum(counted, np.maximum(np.maximum.outer(typical, typical), 0.0))
-    agreement = bounded.sum(axis=1) / apart.sum(axis=1)
-    # Noise makes a report longer in the measure in which it makes it agree less. So that it does
-    # not pay, agreement below the median counts twice.
-    coherence = np.clip(agreement / max(float(np.median(agreement)), 1e-300), 0.0, 1.0)
-    work: NDArray[np.float64] = share * coherence * agreement
-    return work
-
-
-def orientation_of(
-    whole: NDArray[np.float64], trust: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return each client's quality in [-1, 1], and who is reversed.
-
-    Orientation is the mean cosine with the others, weighted by trust, relative to the cohort's.
-    More than the cohort's is not paid: a replayed global update inside a report could fake it.
-    """
-    cosine = cosines(whole)
-    weights = np.tile(trust, (len(trust), 1))
-    np.fill_diagonal(weights, 0.0)
-    weights /= weights.sum(axis=1, keepdims=True)
-    toward = (weights * cosine).sum(axis=1)
-    direction = float((trust * toward).sum() / trust.sum())
-    reversed_ = _reversed(toward, direction, trust)
-    if direction < LIMITS.clear_direction:
-        # No common direction, as with few classes per client: who points away is not worse.
-        toward = (weights * np.maximum(cosine, 0.0)).sum(axis=1)
-    reference = float((trust * toward).sum() / trust.sum())
-    relative = np.clip(toward / max(reference, LIMITS.least_direction), -1.0, 1.0)
-    relative[reversed_] = -1.0
-    return np.sign(relative) * np.sqrt(np.abs(relative)), reversed_
-
-
-def _reversed(
-    toward: NDArray[np.float64], direction: float, trust: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Return who points against a cohort that points one way."""
-    against: NDArray[np.bool_] = toward <= LIMITS.reversed_at * direction
-    if direction < LIMITS.least_direction or 2 * against.sum() >= len(toward):
-        return np.zeros_like(against)
-    rest = toward[~against]
-    centre = float(np.median(rest))
-    spread = LIMITS.sd_per_mad * float(np.median(np.abs(rest - centre)))
-    return (
-        against
-        & (centre <= LIMITS.one_way * direction)
-        & (toward < centre - LIMITS.reversed_deviations * spread)
-        & (trust <= LIMITS.little_trust * np.median(trust[~against]))
-    )
+def _past(inputs: RoundInputs) -> NDArray[np.float64] | None:
+    """Return what each client told per round so far; NaN for a newcomer."""
+    if inputs.trust is None or inputs.rounds is None:
+        return None
+    known = inputs.rounds > 0
+    past = np.full(len(known), np.nan)
+    np.divide(inputs.trust, inputs.rounds, out=past, where=known)
+    return past

@@ -80,6 +80,7 @@ def score(
     layers: ArrayLike | None = None,
     previous: ArrayLike | None = None,
     trust: ArrayLike | None = None,
+    rounds: ArrayLike | None = None,
     rng: RandomSource = None,
     quantiser: str | Quantiser | None = None,
     levels: int | None = None,
@@ -99,10 +100,12 @@ def score(
         What every client knows: the last global update, the current global model, ...
     layers : (d,) integers, optional
         The layer of each parameter.
-    previous : (k, d) array, optional
-        Each client's own previous report (zeros: none yet); ``"merit"`` takes it off.
+    previous : (k, d) or (k, n, d) array, optional
+        Each client's own earlier reports (zeros: none yet); ``"merit"`` takes them off.
     trust : (k,) array, optional
-        Sum of ``Contributions.work`` over earlier rounds; ``"merit"`` weighs peers by it.
+        Sum of ``Contributions.work`` over earlier rounds.
+    rounds : (k,) integers, optional
+        How many these were. With both, ``"merit"`` knows which differences last.
     rng : None, int or Generator
         ``None`` draws fresh entropy, so that clients cannot foresee halves and peers.
     quantiser : str or Quantiser
@@ -130,6 +133,6 @@ def score(
     if not isinstance(method, Scorer):
         raise SettingError(f"method must be a name or a Scorer, got {method!r}")
     # Scorers that sample check the values they draw; `aggregate` checks all that it uses.
-    samples = needs_of(method).sample
-    inputs = check_round(updates, public, layers, previous, trust, finite=not samples)
+    whole = needs_of(method).sample is None
+    inputs = check_round(updates, public, layers, previous, trust, rounds, finite=whole)
     return method.score(inputs, generator)

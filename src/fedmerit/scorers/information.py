@@ -1,0 +1,177 @@
+"""Information: what a report tells about the others that nobody could know without the client.
+
+The private part of a report is what neither the public nor the client's own earlier reports
+explain of it. A report tells as much about the others as its private part points where theirs
+point: the mean cosine with the members of the cohort, where pointing apart counts as nothing.
+So a report that is longer, or mixed with anything that was known before, tells the same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmerit.comparison.products import cosines, gram
+from fedmerit.evidence.decisions import upper_quantile
+from fedmerit.evidence.direction import with_most
+from fedmerit.evidence.gate import middle_and_spread
+from fedmerit.evidence.limits import LIMITS
+from fedmerit.types import FloatArray
+
+Matrix = NDArray[np.float64]
+Values = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+_ALMOST_ALL = 0.999  # two clients that had everything in common could not be told from one
+_HARDLY = 0.01  # pairs that have less in common are not looked at
+_MOST_PRODUCTS = 2_000_000_000
+_TINY = 1e-300
+
+
+def private_cosines(parts: FloatArray, whole: Matrix) -> tuple[Matrix, Values]:
+    """Return the cosines of private parts and their share of the reports."""
+    private = gram(parts)
+    norms, sizes = np.sqrt(np.diagonal(whole)), np.sqrt(np.diagonal(private))
+    sizes = np.where(sizes > LIMITS.rounding * norms, sizes, 0.0)
+    share = np.divide(sizes, norms, out=np.zeros_like(norms), where=norms > 0)
+    return cosines(private, sizes), share
+
+
+def shared_work(
+    unknown: FloatArray,
+    past: FloatArray | None,
+    cosine: Sequence[Matrix],
+    alike: Booleans,
+    counted: Booleans,
+) -> Matrix:
+    """Return how far each pair is one work under two names, (k, k), 0 to 1.
+
+    Near-copies (`alike`) are one work. So are two clients that have more in common than is usual
+    for them among the `counted`, as far as they do, if what sets them apart is noise: in the parts
+    of the reports that are `unknown` to the public it points nowhere where those of others point,
+    nor where reports of their own `past` do. Two clients with much data of one kind have much in
+    common, but what sets them apart is their data. Each kind of `cosine` is looked at apart: noise
+    hides what private parts have in common, and what is public hides what updates have. Where there
+    are too few clients to say what is usual, only near-copies are.
+    """
+    same = alike.astype(np.float64)
+    if counted.sum() >= LIMITS.fewest_usual:
+        graded = np.max([_in_common(c, counted, unknown.shape[1]) for c in cosine], axis=0)
+        np.fill_diagonal(graded, 0.0)
+        pairs = np.argwhere(np.triu(graded > _HARDLY, 1))
+        for first, second in pairs[_set_apart_by_noise(unknown, past, pairs, counted)]:
+            shared = max(same[first, second], graded[first, second])
+            same[first, second] = same[second, first] = shared
+    return same
+
+
+def _in_common(cosine: Matrix, counted: Booleans, parameters: int) -> Matrix:
+    """Return how much each pair has in common beyond what is usual: above a half, mostly 1.
+
+    Two clients that have much to tell agree more than two that have little: what is usual for a
+    pair follows from what is usual for either.
+    """
+    positive = np.maximum(cosine, 0.0)
+    least = 1 / np.sqrt(parameters)  # what independent vectors show
+    of_one = np.maximum(with_most(positive, counted), least)
+    pairs = np.triu(np.logical_and.outer(counted, counted), 1)
+    of_pair = max(float(np.median(positive[pairs])), least)
+    usual = np.minimum(np.outer(of_one, of_one) / of_pair, _ALMOST_ALL)
+    excess = np.clip((positive - usual) / (1 - usual), 0.0, 1.0)
+    more, less = excess**LIMITS.sharpness, (1 - excess) ** LIMITS.sharpness
+    common: Matrix = more / (more + less)
+    return common
+
+
+def _set_apart_by_noise(
+    unknown: FloatArray, past: FloatArray | None, pairs: NDArray[np.int64], counted: Booleans
+) -> Booleans:
+    """Return of which `pairs`, (n, 2), the difference is noise, but for one in 100.
+
+    The two are brought to the same scale by what the others have in common with either. Products
+    of noise with other reports then have mean 0 and a variance that is the sum of squares.
+    """
+    step = 1 + len(pairs) * len(unknown) * unknown.shape[1] // _MOST_PRODUCTS
+    rows = unknown[:, ::step].astype(np.float64)
+    noise = np.zeros(len(pairs), dtype=np.bool_)
+    for place, (first, second) in enumerate(pairs):
+        others = counted.copy()
+        others[[first, second]] = False
+        reports = rows[others]
+        if past is not None:
+            own = past[[first, second], :, ::step].reshape(-1, rows.shape[1])
+            reports = np.concatenate((reports, own[np.any(own, axis=1)]))
+        with_first, with_second = rows[others] @ rows[first], rows[others] @ rows[second]
+        scale = (with_first @ with_second) / max(with_second @ with_second, _TINY)
+        apart = rows[first] - scale * rows[second]
+        variance = np.maximum(np.square(reports) @ np.square(apart), _TINY)
+        seen = np.square(reports @ apart) / variance
+        limit = 1 + upper_quantile(LIMITS.honest_event) * np.sqrt(2 / len(seen))
+        noise[place] = seen.mean() <= limit
+    return noise
+
+
+def once(same: Matrix) -> Booleans:
+    """Return one client of each work, (k,): the first of those that are mostly the same."""
+    alone: Booleans = ~np.any(np.triu(same > 1 / 2, 1), axis=0)
+    return alone
+
+
+def told(cosine: Matrix, same: Matrix, members: Booleans, parameters: int) -> Values:
+    """Return what each report tells about the members, (k,): from 0 to 1.
+
+    What independent vectors of so many `parameters` show on average is nothing, and less than one
+    standard deviation of it cannot be told from that. Accounts with one work count once (`same`),
+    and what they tell each other does not count.
+    """
+    positive = np.maximum(cosine, 0.0)
+    weights = np.where(members, (1 - same) / (1 + same.sum(axis=1)), 0.0)
+    np.fill_diagonal(weights, 0.0)
+    total = weights.sum(axis=1)
+    mean = np.divide(
+        (weights * positive).sum(axis=1), total, out=np.zeros(len(total)), where=total > 0
+    )
+    error = LIMITS.positive_deviation / np.sqrt(parameters * max(int(members.sum()) - 1, 1))
+    more = np.maximum(mean - LIMITS.positive_part / np.sqrt(parameters), error)
+    private: Values = np.where(np.diagonal(cosine) > 0, more, 0.0)
+    return private
+
+
+def shrunk(values: Values, counted: Booleans, past: Values | None) -> Values:
+    """Return the `values` with only those differences between clients that last.
+
+    A difference from the median of the `counted` is kept in the measure in which such differences
+    were there in earlier rounds (`past`, what clients told relative to the median, on average; NaN
+    for a newcomer), but moved by two standard deviations of the round at most, as in the limited
+    translation estimators of Efron and Morris (1972). It is a difference of logarithms: who tells
+    nothing is paid nothing.
+    """
+    used = counted & (values > 0)
+    if not used.any():
+        return np.zeros_like(values)
+    logs = np.log(values[used])
+    centre, spread = middle_and_spread(logs)
+    offset = logs - centre
+    share = LIMITS.least_lasting if past is None else _lasting(np.exp(offset), past[used])
+    size = np.maximum(share * np.abs(offset), np.abs(offset) - LIMITS.moved * spread)
+    result = np.zeros_like(values)
+    result[used] = np.exp(centre + np.sign(offset) * size)
+    return result
+
+
+def _lasting(now: Values, past: Values) -> float:
+    """Return which share of the differences between clients lasts, at least.
+
+    The slope of the past on this round is the share of the variance that is not the round's own;
+    what counts is the slope less one standard error.
+    """
+    known = ~np.isnan(past)
+    freedom = int(known.sum()) - 2
+    if freedom < 1:
+        return LIMITS.least_lasting
+    apart, before = now[known] - now[known].mean(), past[known] - past[known].mean()
+    variance = float(apart @ apart)
+    if variance == 0:
+        return LIMITS.least_lasting
+    slope = float(apart @ before) / variance
+    error = np.sqrt(float(np.square(before - slope * apart).sum()) / freedom / variance)
+    return float(np.clip(slope - error, LIMITS.least_lasting, 1.0))

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from fedmerit import Flag, Kind, Watch
+from fedmerit.evidence.direction import points_against
+from fedmerit.types import Contributions
+from tests.evidence.cohorts import result_from
+
+
+def cosines_of(updates):
+    unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+def test_who_is_turned_round_points_against_the_others(rng):
+    updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
+    updates[:4] *= -1
+    found = points_against(cosines_of(updates), np.ones(12, dtype=bool))
+    assert found.tolist() == [True] * 4 + [False] * 8
+
+
+def test_too_few_with_one_direction_judge_nobody(rng):
+    """Seven that point one way are enough, six are not."""
+    updates = rng.normal(size=4000) + rng.normal(size=(9, 4000))
+    updates[:2] *= -1
+    cosine = cosines_of(updates)
+    assert points_against(cosine, np.ones(9, dtype=bool)).tolist() == [True] * 2 + [False] * 7
+    assert not points_against(cosine[:8, :8], np.ones(8, dtype=bool)).any()
+
+
+def test_in_a_cohort_that_hardly_has_a_direction_an_odd_client_is_not_turned_round(rng):
+    """It points against most, but members differ among each other about as much."""
+    common, other = rng.normal(size=(2, 4000))
+    pulls = np.array([0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.6, -0.3])
+    updates = pulls[:, None] * common + 2 * rng.normal(size=(9, 4000)) + 0.1 * other
+    assert not points_against(cosines_of(updates), np.ones(9, dtype=bool)).any()
+
+
+def test_a_client_with_nothing_in_common_does_not(rng):
+    updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
+    updates[0] = rng.normal(size=4000)
+    assert not points_against(cosines_of(updates), np.ones(12, dtype=bool)).any()
+
+
+def test_nobody_does_where_honest_clients_pull_apart():
+    """Every client has two of ten classes and unlearns the others."""
+    rng = np.random.default_rng(6)
+    classes = rng.normal(size=(10, 5_000))
+    for _ in range(20):
+        held = np.array([rng.choice(10, 2, replace=False) for _ in range(12)])
+        pull = np.full((12, 10), -0.2)
+        np.put_along_axis(pull, held, 1.0, axis=1)
+        updates = pull @ classes + 2 * rng.normal(size=(12, 5_000))
+        assert not points_against(cosines_of(updates), np.ones(12, dtype=bool)).any()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_single_member_has_no_direction():
+    alone = np.arange(4) == 0
+    assert not points_against(np.eye(4), alone).any()
+
+
+def test_three_members_have_no_direction():
+    cosine = np.array([[1.0, 0.9, 0.9, -0.9]] * 4)
+    assert not points_against(cosine, np.array([True, True, True, False])).any()
+
+
+def test_it_takes_rounds_to_name_who_points_against_the_others():
+    z = np.full((6, 6), 30.0)
+    np.fill_diagonal(z, np.nan)
+    plain = result_from(z)
+    against = np.arange(6) == 2
+    evidence = plain.evidence.__class__(**{**vars(plain.evidence), "against": against})
+    watch, rounds = Watch(rate=0.01), 0
+    while not any(verdict.flagged for verdict in watch.verdicts()):
+        watch.observe(list("abcdef"), Contributions.of("", np.ones(6), evidence=evidence))
+        rounds += 1
+        assert rounds < 10
+    assert rounds == 4  # each bet multiplies by 10.9; a third of it must reach 600
+    assert [(v.client, v.flag) for v in watch.verdicts() if v.flagged] == [
+        ("c", Flag(Kind.REVERSED))
+    ]

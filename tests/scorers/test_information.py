@@ -1,0 +1,228 @@
+"""What a report tells: the laws of the information that is paid."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedmerit import Flag, Kind
+from fedmerit.scorers import Merit
+from fedmerit.scorers.information import once, shared_work, shrunk, told
+from fedmerit.validation import check_round
+
+CLIENTS, SIZE = 20, 6000
+
+
+def a_round(seed=0, clients=CLIENTS, own=2.0):
+    """A common direction, something of each client's own, public vectors and two earlier rounds."""
+    rng = np.random.default_rng(seed)
+    public = rng.normal(size=(3, SIZE))
+    updates = rng.normal(size=SIZE) + own * rng.normal(size=(clients, SIZE)) + public[0]
+    past = rng.normal(size=(clients, 2, SIZE))
+    return updates, public, past, rng
+
+
+def merit_of(updates, public, past):
+    inputs = replace(check_round(updates, public), previous=past)
+    return Merit().score(inputs, np.random.default_rng(5))
+
+
+def share(result, clients):
+    """What some clients get of everything."""
+    return result.scores[clients].sum() / result.scores.sum()
+
+
+@settings(max_examples=20)
+@given(
+    st.floats(1e-3, 1e3),
+    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
+    st.lists(st.floats(-3, 3), min_size=2, max_size=2),
+)
+def test_length_and_what_was_known_before_change_nothing(scale, known, own):
+    updates, public, past, _ = a_round()
+    truth = merit_of(updates, public, past)
+    told_otherwise = updates.copy()
+    told_otherwise[4] = scale * updates[4] + np.dot(known, public) + np.dot(own, past[4])
+    lie = merit_of(told_otherwise, public, past)
+    if lie.flags[4] is None:
+        np.testing.assert_allclose(lie.scores, truth.scores, rtol=1e-4)
+    else:  # where the mixture is nearly all there is, it is called a replay, or points elsewhere
+        assert lie.flags[4].kind in (Kind.EXPLAINED, Kind.REPEATED, Kind.REVERSED)
+        assert lie.scores[4] == 0
+
+
+def test_more_noise_tells_less():
+    updates, public, past, rng = a_round()
+    noise, got = rng.normal(size=SIZE), []
+    for scale in (0, 0.5, 1, 2, 4, 8):
+        noisy = updates.copy()
+        noisy[4] += scale * noise
+        got.append(share(merit_of(noisy, public, past), 4))
+    assert (np.diff(got) <= 0).all()
+    assert got[-1] < 0.5 * got[0]
+
+
+@pytest.mark.parametrize("accounts", [2, 4, 7])
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 0.05, 0.2, 0.5])
+def test_accounts_with_one_work_are_paid_one_pay(accounts, noise):
+    updates, public, past, rng = a_round(seed=3)
+    alone = share(merit_of(updates[accounts - 1 :], public, past[accounts - 1 :]), 0)
+    size = noise * np.sqrt(np.mean(updates[accounts - 1] ** 2))
+    for account in range(accounts - 1):
+        updates[account] = updates[accounts - 1] + size * rng.normal(size=SIZE)
+        past[account] = past[accounts - 1] + size * rng.normal(size=(2, SIZE))
+    together = share(merit_of(updates, public, past), slice(accounts))
+    assert together < 1.2 * alone
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.2])
+def test_new_accounts_with_one_work_are_paid_one_pay(noise):
+    """Nobody has a past, as in the first round."""
+    updates, public, _, rng = a_round(seed=4)
+    alone = share(merit_of(updates[6:], public, None), 0)
+    for account in range(6):
+        size = noise * np.sqrt(np.mean(updates[6] ** 2))
+        updates[account] = updates[6] + size * rng.normal(size=SIZE)
+    assert share(merit_of(updates, public, None), slice(7)) < 1.2 * alone
+
+
+def test_accounts_are_told_where_some_of_the_honest_do_not_agree():
+    """Of those who agree most are accounts; of all who are not accused they are fewer than half."""
+    updates, public, past, rng = a_round(seed=5)
+    updates[16:] = updates[16:] - updates[16:].mean(axis=0) + rng.normal(size=(4, SIZE))
+    honest = merit_of(updates, public, past)
+    for account in range(1, 9):
+        updates[account] = updates[0] + 0.4 * rng.normal(size=SIZE)
+        past[account] = past[0] + 0.4 * rng.normal(size=(2, SIZE))
+    result = merit_of(updates, public, past)
+    assert result.evidence.copies[:9].min() > 8
+    together = result.scores[:9].sum() / result.scores[9:16].mean()
+    assert together < 1.2 * honest.scores[0] / honest.scores[9:16].mean()
+
+
+@pytest.mark.parametrize("hidden", ["scale", "public"])
+def test_accounts_with_one_work_cannot_be_told_apart_for_nothing(hidden):
+    """They are longer than each other, or mixed with other public vectors."""
+    updates, public, past, rng = a_round(seed=3)
+    alone = share(merit_of(updates[3:], public, past[3:]), 0)
+    for account in range(3):
+        updates[account] = updates[3] + 0.1 * rng.normal(size=SIZE)
+        if hidden == "scale":
+            updates[account] *= 2.0**account
+        if hidden == "public":
+            updates[account] += (account + 1) * public[account]
+    assert share(merit_of(updates, public, past), slice(4)) < 1.2 * alone
+
+
+@pytest.mark.parametrize("held_by_others", [True, False])
+def test_two_clients_with_data_of_one_kind_are_two(held_by_others):
+    """What sets them apart is data: others have some of it too, or they had it before."""
+    rng = np.random.default_rng(7)
+    kinds = rng.normal(size=(6, SIZE))
+    held = rng.dirichlet(np.ones(6), size=12)
+    held[1] = held[0] + np.array([0.1, -0.1, 0, 0, 0, 0])
+    if not held_by_others:
+        held[:, :2] *= 0
+        held[0, :2], held[1, :2] = (0.5, 0.4), (0.4, 0.5)
+    past = (held @ kinds + 0.05 * rng.normal(size=(12, SIZE)))[:, None]
+    updates = held @ kinds + 0.05 * rng.normal(size=(12, SIZE))
+
+    def same():
+        unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
+        everybody, nobody = np.ones(12, dtype=bool), np.zeros((12, 12), dtype=bool)
+        cosine = unit @ unit.T
+        assert cosine[0, 1] > 0.9
+        return shared_work(updates, past, [cosine], nobody, everybody)[0, 1]
+
+    assert same() == 0
+    updates[1] = updates[0] + 0.2 * rng.normal(size=SIZE)
+    past[1] = past[0] + 0.2 * rng.normal(size=SIZE)
+    assert same() > 0.9
+
+
+def test_own_old_work_in_any_mixture_is_a_repetition():
+    updates, public, past, _ = a_round()
+    updates[2] = past[2, 0]
+    updates[5] = 3 * past[5, 1] - past[5, 0] + public[1]
+    result = merit_of(updates, public, past)
+    assert {result.flags[2].kind, result.flags[5].kind} <= {Kind.REPEATED, Kind.EXPLAINED}
+    assert result.flags[2].words == "explained by its own earlier reports (100%)"
+    assert (result.scores[[2, 5]] == 0).all()
+    assert (result.scores[[c for c in range(CLIENTS) if c not in (2, 5)]] > 0).all()
+
+
+def test_a_sketch_of_the_past_tells_a_repetition_that_whole_reports_do_not():
+    updates, public, past, rng = a_round()
+    inputs = replace(check_round(updates, public), previous=past)
+    shares, reports = rng.uniform(0.0, 0.1, CLIENTS), np.full(CLIENTS, 9)
+    shares[3] = 0.9999
+    seen = replace(inputs, repeated=shares, reports=reports)
+    result = Merit().score(seen, np.random.default_rng(5))
+    assert result.flags[3].kind is Kind.REPEATED
+    assert result.scores[3] == 0
+    assert [flag for place, flag in enumerate(result.flags) if place != 3] == [None] * 19
+    # A long past explains more: who has one is compared with others who do.
+    shares[3], reports[:3], reports[4:] = 0.7, 1, 1
+    assert Merit().score(seen, np.random.default_rng(5)).flags == (None,) * CLIENTS
+
+
+def test_equal_clients_are_paid_nearly_equally():
+    updates, public, past, _ = a_round()
+    result = merit_of(updates, public, past)
+    assert result.flags == (None,) * CLIENTS
+    assert np.std(result.scores) / np.mean(result.scores) < 0.05
+
+
+def test_who_points_the_other_way_is_told_over_rounds_and_paid_nothing():
+    updates, public, past, _ = a_round(own=1.0)
+    updates[:3] *= -1
+    result = merit_of(updates, public, past)
+    assert result.evidence.against.tolist() == [True] * 3 + [False] * 17
+    assert result.scores[:3].max() < 0.4 * result.scores[3:].min()
+
+
+def test_differences_that_do_not_last_are_evened_out():
+    now = np.array([0.8, 0.9, 1.0, 1.1, 1.2])
+    everybody = np.ones(5, dtype=bool)
+    lasting = shrunk(now, everybody, past=now)
+    np.testing.assert_allclose(lasting, now)
+    passing = shrunk(now, everybody, past=np.array([1.0, 1.2, 0.8, 1.0, 1.0]))
+    assert passing.std() < 0.5 * now.std()
+    assert (np.argsort(passing) == np.argsort(now)).all()
+    np.testing.assert_allclose(shrunk(now, everybody, None), passing)
+
+
+def test_who_tells_far_less_is_not_evened_out():
+    now = np.array([0.01, 0.9, 1.0, 1.1, 1.05, 0.95])
+    result = shrunk(now, np.ones(6, dtype=bool), None)
+    assert result[0] < 0.02
+    silent = shrunk(np.array([0.0, 1.0, 1.1]), np.ones(3, dtype=bool), None)
+    assert silent[0] == 0
+
+
+def test_nobody_tells_anything_where_nobody_counts():
+    assert shrunk(np.ones(3), np.zeros(3, dtype=bool), None).tolist() == [0, 0, 0]
+
+
+def test_told_by_hand():
+    cosine = np.array([[1.0, 0.5, -0.4], [0.5, 1.0, 0.1], [-0.4, 0.1, 1.0]])
+    members = np.ones(3, dtype=bool)
+    apart = np.zeros((3, 3))
+    chance = 1 / np.sqrt(2 * np.pi * 1e8)
+    expected = np.array([0.25, 0.3, 0.05]) - chance
+    np.testing.assert_allclose(told(cosine, apart, members, 10**8), expected)
+    # Clients 0 and 1 are one work: what they show each other does not count, and they count once.
+    one = np.zeros((3, 3))
+    one[0, 1] = one[1, 0] = 1.0
+    cosine[0, 2] = cosine[2, 0] = 0.3
+    assert told(cosine, one, members, 10**8) == pytest.approx([0.3, 0.1, 0.2], abs=1e-4)
+    assert once(one).tolist() == [True, False, True]
+
+
+def test_an_account_that_copies_is_named_by_its_twin():
+    updates, public, past, _ = a_round()
+    updates[1], past[1] = updates[0], past[0]
+    result = merit_of(updates, public, past)
+    assert result.flags[:2] == (Flag(Kind.COPY, twin="1"), Flag(Kind.COPY, twin="0"))
