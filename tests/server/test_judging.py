@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.errors import FedMeritError
+from fedmerit.errors import FedMeritError, InvalidInputError
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.scorers import Merit
@@ -124,3 +124,22 @@ def test_the_scorer_says_at_what_rate_clients_are_named():
     assert RoundRules(Merit(naming=0.05)).needs.naming == 0.05
     with pytest.raises(FedMeritError, match="naming must be less than 1, got 1"):
         Merit(naming=1)
+
+
+@pytest.mark.parametrize(
+    ("clients", "sizes", "match"),
+    [
+        (["a", "b"], [1, 1, 1], "clients must have one entry a row, 3, got 2"),
+        (["a", "b", "c"], [1, 1], "num_examples must have one entry a row, 3, got 2"),
+        (["a", "b", "a"], [1, 1, 1], "clients must have different names, got 'a' twice"),
+    ],
+)
+def test_replies_have_a_name_and_a_size_each(clients, sizes, match):
+    with pytest.raises(InvalidInputError, match=match):
+        Replies(clients, np.zeros((3, 4)), sizes)
+
+
+def test_a_round_needs_the_model_that_clients_started_from():
+    replies = Replies(["a", "b"], np.ones((2, 400)), [1, 1])
+    with pytest.raises(InvalidInputError, match="must have the model that clients started from"):
+        judge_round(RoundRules(), RoundHistory(), replies, scoring_stream(0, 1))

@@ -6,6 +6,7 @@ import pytest
 from fedmerit.errors import UpdatesError
 from fedmerit.server import Server
 from fedmerit.server.layout import Layout, layer_numbers
+from fedmerit.server.replies import read_update
 
 MODEL = {
     "a.weight": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -21,7 +22,7 @@ def sent(arrays, layout, model):
         assert arrays[name].shape == shape
         return arrays[name].reshape(-1)
 
-    layout.read_update(arrays.keys(), read, model, into)
+    read_update(layout, arrays.keys(), read, model, into)
     return into
 
 

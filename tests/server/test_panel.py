@@ -90,6 +90,15 @@ def test_who_is_kept_out_is_judged_on_and_can_redeem_itself():
         assert server.harmful() == []
 
 
+def test_another_model_between_rounds_is_judged_before_its_round():
+    """What judges said of the newest model is no word about one that came from outside."""
+    with panel_server() as server:
+        play(server, 1)
+        server.publish(np.zeros(DIMENSIONS))
+        (heard,) = play(server, 1)
+        assert heard.gain == pytest.approx(quality(server.model) - quality(np.zeros(DIMENSIONS)))
+
+
 def test_pay_by_value_pays_nothing_for_harm():
     rules = {"reward": "positive:budget=1000", "panel": Panel(pairs=4, pays=True)}
     with Server(np.zeros(DIMENSIONS), seed=1, scorer="cosine", **rules) as server:

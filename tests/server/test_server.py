@@ -20,6 +20,7 @@ from fedmerit.errors import (
 from fedmerit.report import open_source
 from fedmerit.report.data import page_data
 from fedmerit.scorers import make_scorer
+from fedmerit.server.replies import read_sent
 from fedmerit.types import Contributions, needs_of
 from tests.server.federation import (
     CLIENTS,
@@ -67,7 +68,7 @@ def test_other_floats_are_cast(kind):
 def test_a_difference_is_taken_in_the_finer_type():
     server, trained = new(), model().astype(np.float64)
     sent = {c: trained + u for c, u in updates(1).items()}
-    seen = server._read(sent, None, {}, {})[0].updates
+    seen = read_sent(server.sight, sent, server.state.model, {}, {}, vector=True)[0].updates
     expected = np.stack([(sent[c] - trained).astype(np.float32) for c in sorted(sent)])
     np.testing.assert_array_equal(seen, expected)
 

@@ -1,5 +1,7 @@
 """One file with a server in it: it goes on with the same bits, or says why it cannot."""
 
+import contextlib
+import copy
 import os
 import pickletools
 import random
@@ -15,7 +17,7 @@ import pytest
 from fedmerit import ConditionalPCA, Ledger, Merit, PublishedPCA, RoundRules, Server
 from fedmerit.errors import CheckpointError, FedMeritError, LedgerError
 from fedmerit.ledger import SigningKey
-from fedmerit.server.state import VERSION
+from fedmerit.server.state import VERSION, read_state, write_state
 from fedmerit.types import Contributions
 from tests.server.federation import cut, facts, model, new, updates
 
@@ -247,7 +249,9 @@ def test_a_newer_version_is_named(small):
     path, ledger = small
     newer = b"fedmerit state %d\n" % (VERSION + 1)
     path.write_bytes(path.read_bytes().replace(b"fedmerit state %d\n" % VERSION, newer, 1))
-    refused(path, ledger, f"must have version {VERSION}, got {VERSION + 1}; use the fedmerit that")
+    refused(
+        path, ledger, f"must have version 1 or {VERSION}, got {VERSION + 1}; use the fedmerit that"
+    )
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path, small):
@@ -471,3 +475,68 @@ def test_a_judged_round_is_written_down_when_the_server_is_saved(tmp_path):
     server.save(tmp_path / "a")
     assert Server.load(tmp_path / "a").contributions() == server.contributions()
     assert server.contributions()["ann"].rounds == 1
+
+
+def plain_places(value, at=()):
+    """Every place in plain values; of lists the first item."""
+    if at:
+        yield at
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:1] if isinstance(value, list) else ())
+    )
+    for key, item in inside:
+        yield from plain_places(item, (*at, key))
+
+
+ODD = [None, [], {}, "x", -1, 10**30, 1.5, True, "\ud800", [[]], {"class": "Panel"}, [10**12]]
+
+
+def test_plain_values_of_another_kind_are_told_before_anything_is_built(tmp_path, monkeypatch):
+    """Whoever can write the file can give it the right digest too."""
+    monkeypatch.chdir(tmp_path)  # a ledger may be named anything
+    with new(seed=5, **PAYING) as server:
+        server.settle(updates=updates(1))
+        server.save(tmp_path / "a.state")
+    arrays, meta = read_state(tmp_path / "a.state")
+    tried = 0
+    for place in plain_places(meta):
+        for odd in ODD:
+            forged = copy.deepcopy(meta)
+            target = forged
+            for step in place[:-1]:
+                target = target[step]
+            target[place[-1]] = odd
+            write_state(tmp_path / "b.state", arrays, forged)
+            with contextlib.suppress(FedMeritError):
+                again = Server.load(tmp_path / "b.state")
+                again.verdicts()
+                again._repr_html_()
+                again.save(tmp_path / "c.state")
+            tried += 1
+    assert tried > 500
+
+
+@pytest.mark.parametrize(
+    "models",
+    [np.zeros((0, 1)), np.zeros(3), np.zeros((1, 3)), np.zeros((1, 10**5)), np.array([["x"]])],
+)
+def test_models_of_another_shape_are_told(tmp_path, models):
+    with new(seed=5) as server:
+        server.settle(updates=updates(1))
+        server.save(tmp_path / "a.state")
+    arrays, meta = read_state(tmp_path / "a.state")
+    write_state(tmp_path / "b.state", {**arrays, "models": models}, meta)
+    with pytest.raises(CheckpointError, match="models of a state must"):
+        Server.load(tmp_path / "b.state")
+
+
+def test_a_state_that_promises_large_arrays_takes_no_memory(tmp_path):
+    with new(seed=5) as server:
+        server.save(tmp_path / "a.state")
+    arrays, meta = read_state(tmp_path / "a.state")
+    meta["arrays"][0][1] = [10**12]
+    write_state(tmp_path / "b.state", arrays, meta)
+    with pytest.raises(CheckpointError, match="must have the 1000000000000 parameters"):
+        Server.load(tmp_path / "b.state")

@@ -3,19 +3,21 @@
 ============  ===================================================================================
 `server`      `Server`: check, judge, combine, pay, write down
 `rules`       how a round is settled
+`layout`      arrays by name <-> one vector
+`replies`     what clients sent, checked and read into rows
 `judging`     a round as pure functions: screen, score, weigh, pay; combine
-`history`     what is remembered from round to round
-`layout`      arrays by name <-> one vector; what is wrong with a client's arrays
-`replies`     rows of usable replies; what clients wrote, as text that can be stored
-`totals`      what rounds have come to, in numbers and in words
+`hearing`     a judged round before its panel
+`history`     what is known from round to round: history, totals, all of it
+`result`      what a round came to, by client
 `state`       all of it in one file
-`plain`       rules as plain values
+`opening`     a new server, or the one that an earlier process left
+`summary`     rounds for an engine's log
 ============  ===================================================================================
 """
 
-from fedmerit.server.history import RoundHistory
+from fedmerit.server.history import RoundHistory, Total
+from fedmerit.server.result import Result
 from fedmerit.server.rules import RoundRules
-from fedmerit.server.server import Result, Server
-from fedmerit.server.totals import Total
+from fedmerit.server.server import Server
 
 __all__ = ["Result", "RoundHistory", "RoundRules", "Server", "Total"]

@@ -13,17 +13,15 @@ from fedmerit.server.rules import RoundRules
 from fedmerit.types import ClientRecord, Contributions, FloatArray, Rejection, RoundRecord
 
 
-def seat(
-    panel: Panel, judged: Judgement, number: int, before: FloatArray, after: FloatArray
-) -> Bench:
-    """Return the bench of a judged round, nobody asked yet.
+def seat(panel: Panel, judged: Judgement, number: int, after: FloatArray) -> Bench:
+    """Return the bench of a judged round, which led to the model `after`; nobody is asked yet.
 
     Inside a group updates weigh as they do in the model. Who is kept out of that weighs as much as
     one inside it usually does.
     """
     weights = judged.weights
     usual = float(weights[weights > 0].mean()) if weights.any() else 1.0
-    updates = judged.replies.updates
+    updates = judged.replies.matrix() if judged.replies.part else judged.replies.updates
     if (judged.keep < 1).any():
         updates = (updates * judged.keep[:, None]).astype(updates.dtype)
     return Bench(
@@ -32,7 +30,7 @@ def seat(
         tuple(judged.replies.clients),
         updates,
         np.where(weights > 0, weights, usual),
-        before,
+        judged.start,
         after,
     )
 
@@ -97,8 +95,8 @@ def _paid(
     eligible = np.array([entry.value is not None and entry.weight > 0 for entry in used])
     flags = [entry.flag for entry in used]
     by_value = Contributions.of("value", values, flags=flags, eligible=eligible.astype(np.bool_))
-    payments, _ = pay(rules, by_value, [entry.client for entry in used], rejected, worked)
-    if payments is None:
+    names, sizes = [entry.client for entry in used], [entry.num_examples for entry in used]
+    rewards, _ = pay(rules, by_value, names, sizes, rejected, worked)
+    if rewards is None:
         return clients
-    rewards = payments.by_client()
     return tuple(replace(entry, reward=rewards.get(entry.client)) for entry in clients)

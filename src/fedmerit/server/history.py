@@ -1,5 +1,6 @@
-"""What a server remembers from round to round, so that scores can use it."""
+"""What a server knows from round to round: the history that scores use, totals, and all of it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -7,53 +8,146 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, rank
-from fedmerit.types import Contributions, FloatArray, Needs, RoundInputs, Signals
-from fedmerit.validation import check_count, check_round
+from fedmerit.evidence.forecast import Forecast
+from fedmerit.evidence.past import Sketches
+from fedmerit.flags import Flag
+from fedmerit.panel import Book
+from fedmerit.sampling import choose_parameters
+from fedmerit.types import (
+    Contributions,
+    FloatArray,
+    Needs,
+    RoundInputs,
+    RoundRecord,
+    Signals,
+)
+from fedmerit.validation import MIN_CLIENTS, check_count, check_frame, check_updates
 
 OLDER_UPDATES = 10
+OWN_REPORTS = 4  # of each client are remembered whole
 REMEMBERED_CLIENTS = 1000
 EVERYTHING = Needs(floats=True, previous=True, trust=True, naming=NAMING_RATE)
 
 
 @dataclass(frozen=True)
-class RoundHistory:
-    """Public models, each client's previous report, its trust, and the evidence against it.
+class View:
+    """Which parameters scores look at: the same in every round, so that no others are kept.
 
-    It never changes: each step returns the next history.
+    Attributes
+    ----------
+    positions : (n,) int64 or None
+        In rising order; None: all. Clients must not know them.
+    layers : (n,) int64 or None
+        The layer of each of them.
+    sampled : bool
+        Whether the scorer wants these and no others; if not, it may choose some itself.
+    """
+
+    positions: NDArray[np.int64] | None = None
+    layers: NDArray[np.int64] | None = None
+    sampled: bool = False
+
+    @classmethod
+    def draw(
+        cls,
+        parameters: int,
+        layers: NDArray[np.integer] | None,
+        scored: NDArray[np.int64] | None,
+        size: int | None,
+        rng: np.random.Generator,
+    ) -> "View":
+        """Draw which of the `parameters` to look at: about `size` of those that are `scored`."""
+        if scored is not None:
+            parameters, layers = len(scored), None if layers is None else layers[scored]
+        drawn = None
+        if size is not None and parameters > size:
+            drawn = choose_parameters(parameters, layers, size, rng)
+            layers = None if layers is None else layers[drawn]
+        positions = drawn if scored is None else scored if drawn is None else scored[drawn]
+        known = None if layers is None else layers.astype(np.int64)
+        return cls(positions, known, size is not None)
+
+    def of(self, vector: FloatArray) -> FloatArray:
+        """Return the values of a whole vector that are looked at."""
+        return vector if self.positions is None else vector[self.positions]
+
+
+@dataclass(frozen=True)
+class RoundHistory:
+    """Public models, each client's earlier reports, its trust, and the evidence against it.
+
+    It never changes: each step returns the next history. Of models and reports it keeps what scores
+    look at, and of the newest model all.
 
     Attributes
     ----------
     older
         How many global updates are public information. One older than that could be replayed for
-        pay; each costs one vector.
+        pay.
     remembered
-        How many clients' previous reports are kept; the longest absent are forgotten first.
-    models, previous, trust, wealth
-        What is remembered: global models (the newest last), the last report of each client (the
-        latest last), the sum of each client's work, and what bets against it have come to.
+        How many clients' earlier reports are kept; the longest absent are forgotten first.
+    view : View
+        Which parameters scores look at.
+    model : vector or None
+        The newest global model, whole.
+    models, previous, past, trust, wealth
+        What is remembered: global models (the newest last), the last reports of each client (the
+        newest last) and sketches of more of them, the sum of each client's work, and what bets
+        against it have come to.
+    forecast
+        What the models so far tell about the next update.
     """
 
     older: int = OLDER_UPDATES
     remembered: int = REMEMBERED_CLIENTS
+    view: View = field(default_factory=View)
+    model: FloatArray | None = None
     models: tuple[FloatArray, ...] = ()
-    previous: Mapping[str, FloatArray] = field(default_factory=dict)
+    previous: Mapping[str, tuple[FloatArray, ...]] = field(default_factory=dict)
     trust: Mapping[str, float] = field(default_factory=dict)
     wealth: Mapping[str, Wealth] = field(default_factory=dict)
+    past: Sketches = field(default_factory=Sketches)
+    forecast: Forecast = field(default_factory=Forecast)
 
     def __post_init__(self) -> None:
-        check_count("older", self.older, least=1)
-        check_count("remembered", self.remembered, least=0)
+        if not self.models:  # later ones are made from one that was checked
+            check_count("older", self.older, least=1)
+            check_count("remembered", self.remembered, least=0)
 
     def published(self, model: FloatArray) -> "RoundHistory":
         """Return the history after `model` was sent to the clients."""
-        return replace(self, models=(*self.models, model)[-self.older - 1 :])
+        seen = (*self.models, self.view.of(model))
+        forecast = self.forecast.after(seen)
+        return replace(self, model=model, models=seen[-self.older - 1 :], forecast=forecast)
 
-    def at(self, positions: NDArray[np.int64]) -> "RoundHistory":
-        """Return the history with the parameters at `positions` of its models.
+    def through(self, view: View) -> "RoundHistory":
+        """Return what is kept of the past where scores look at what `view` has.
 
-        Previous reports stay: they are kept as they were scored.
+        A sample stays for the run. Parameters that nobody has looked at have no past: where scores
+        want these, earlier reports and models are forgotten.
         """
-        return replace(self, models=tuple(model[positions] for model in self.models))
+        if view.sampled and self.view.sampled:
+            return self
+        if np.array_equal(self.view.positions, view.positions):  # type: ignore[arg-type]
+            return replace(self, view=view)
+        assert self.model is not None, "a history has a model"
+        place = np.full(len(self.model), -1)
+        kept = slice(None) if self.view.positions is None else self.view.positions
+        place[kept] = np.arange(len(self.models[-1]))
+        columns = view.of(place)
+        if (columns < 0).any():
+            models = (view.of(self.model),)
+            return replace(self, view=view, models=models, previous={}, past=Sketches())
+        return replace(
+            self,
+            view=view,
+            models=tuple(model[columns] for model in self.models),
+            previous={
+                client: tuple(report[columns] for report in reports)
+                for client, reports in self.previous.items()
+            },
+            past=Sketches(),
+        )
 
     @property
     def updates(self) -> tuple[FloatArray, ...]:
@@ -63,11 +157,15 @@ class RoundHistory:
 
     @property
     def public(self) -> FloatArray | None:
-        """The last global update, the current global model, then older updates; None before any."""
+        """The last global update, the current global model, older updates, and a forecast.
+
+        None before any; the forecast only where there is one.
+        """
         if not self.models:
             return None
-        updates = self.updates
-        return np.stack([*updates[:1], self.models[-1], *updates[1:]])
+        updates, next_update = self.updates, self.forecast.of(self.models)
+        known = [*updates[:1], self.models[-1], *updates[1:]]
+        return np.stack(known if next_update is None else [*known, next_update])
 
     def named(self, rate: float) -> list[str]:
         """Return whom evidence over the rounds so far names, at this false discovery rate."""
@@ -83,22 +181,43 @@ class RoundHistory:
         layers: ArrayLike | None = None,
         needs: Needs = EVERYTHING,
     ) -> RoundInputs:
-        """Return checked inputs for a scorer: `updates` with what it needs of the past."""
-        plain = check_round(updates, self.public, layers)
-        if needs.previous and isinstance(plain.updates, np.ndarray):
-            previous = np.zeros_like(plain.updates)
-            for row, client in enumerate(clients):
-                if client in self.previous:
-                    previous[row] = self.previous[client]
-            plain = replace(plain, previous=previous)
+        """Return checked inputs for a scorer: `updates` with what it needs of the past.
+
+        The updates have the parameters that are looked at; so have `layers`, by default those of
+        the view.
+        """
+        previous = trust = rounds = named = repeated = reported = None
+        reports = [self.previous.get(client, ()) for client in clients]
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
-            plain = replace(plain, trust=trust)
+            rounds = np.array([self.wealth.get(client, Wealth()).rounds for client in clients])
+        public = self.public
         if needs.naming:
             suspects = set(self.named(needs.naming))
-            named = np.array([client in suspects for client in clients], dtype=np.bool_)
-            plain = replace(plain, named=named)
-        return plain
+            named = np.fromiter(map(suspects.__contains__, clients), np.bool_, len(clients))
+        checked = check_updates(updates, MIN_CLIENTS)
+        if needs.previous and not isinstance(checked, Signals):
+            shape = (len(checked), max(map(len, reports)), checked.shape[1])
+            previous = np.zeros(shape, dtype=checked.dtype)
+            for row, own in enumerate(reports):
+                for place, report in enumerate(own):
+                    previous[row, place] = report
+        width = (checked.values if isinstance(checked, Signals) else checked).shape[1]
+        known, layer = check_frame(public, self.view.layers if layers is None else layers, width)
+        if needs.previous and not isinstance(checked, Signals):
+            repeated, reported = self.past.explain(clients, checked, known)
+        return RoundInputs(
+            checked,
+            known,
+            layer,
+            previous=previous,
+            trust=trust,
+            rounds=rounds,
+            named=named,
+            repeated=repeated,
+            reports=reported,
+            sampled=self.view.sampled,
+        )
 
     def remembering(
         self,
@@ -111,14 +230,117 @@ class RoundHistory:
         previous, trust = dict(self.previous), dict(self.trust)
         for row, client in enumerate(clients):
             if needs.previous and self.remembered:
-                previous.pop(client, None)
-                previous[client] = updates[row].copy()
+                reports = (*previous.pop(client, ()), updates[row].copy())
+                previous[client] = reports[-OWN_REPORTS:]
             if result.work is not None:
                 trust[client] = trust.get(client, 0.0) + float(result.work[row])
         kept = list(previous)[max(len(previous) - self.remembered, 0) :]
+        past = self.past
+        if needs.previous and self.remembered:
+            past = past.after(clients, updates, kept)
         return replace(
             self,
             previous={client: previous[client] for client in kept},
+            past=past,
             trust=trust,
             wealth={**self.wealth, **bet(self.wealth, clients, result)},
         )
+
+
+@dataclass(frozen=True)
+class Total:
+    """One client over all rounds so far.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds in which its reply was judged.
+    score, weight : float
+        Sums over these rounds.
+    reward : int
+        All it was paid, in the smallest unit.
+    flagged : int
+        Rounds in which it was flagged.
+    rejected : int
+        Replies that were not used.
+    flag : Flag or None
+        The latest.
+    label : str or None
+        How it calls itself.
+    value, value_error : float or None
+        What it added to the model as its peers judged it, and how far that may be off: the sum of
+        its rounds' standard errors, since they rest on the same judgements. None without a panel.
+    """
+
+    rounds: int = 0
+    score: float = 0.0
+    weight: float = 0.0
+    reward: int = 0
+    flagged: int = 0
+    rejected: int = 0
+    flag: Flag | None = None
+    label: str | None = None
+    value: float | None = None
+    value_error: float | None = None
+
+
+def with_round(known: Mapping[str, Total], record: RoundRecord) -> dict[str, Total]:
+    """Return the totals after one more round."""
+    totals = dict(known)
+    for entry in record.clients:
+        before = totals.get(entry.client, Total())
+        after = replace(
+            before,
+            reward=before.reward + (entry.reward or 0),
+            flag=entry.flag or before.flag,
+            label=entry.label or before.label,
+            value=_sum(before.value, entry.value),
+            value_error=_sum(before.value_error, entry.value_error),
+        )
+        if not math.isnan(entry.weight):
+            after = replace(
+                after,
+                rounds=before.rounds + 1,
+                score=before.score + (0.0 if math.isnan(entry.score) else entry.score),
+                weight=before.weight + entry.weight,
+                flagged=before.flagged + (entry.flag is not None and entry.flag.accuses),
+            )
+        totals[entry.client] = after
+    for refusal in record.rejected:
+        before = totals.get(refusal.client, Total())
+        flag = Flag(refusal.kind, refusal.reason)
+        totals[refusal.client] = replace(before, rejected=before.rejected + 1, flag=flag)
+    return totals
+
+
+def _sum(before: float | None, more: float | None) -> float | None:
+    return before if more is None else (before or 0.0) + more
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What a server knows after `round` rounds; each step returns the next state.
+
+    Attributes
+    ----------
+    round : int
+    history : RoundHistory
+        Public models, clients' past, and the evidence over rounds.
+    totals : mapping of client to Total
+    record : RoundRecord or None
+        The newest round as it was recorded: should the ledger have missed it, it is written there.
+    book : Book
+        What clients said of each other's updates.
+    """
+
+    round: int
+    history: RoundHistory
+    totals: Mapping[str, Total] = field(default_factory=dict)
+    record: RoundRecord | None = None
+    book: Book = field(default_factory=Book)
+
+    @property
+    def model(self) -> FloatArray:
+        """The current global model."""
+        assert self.history.model is not None, "a server begins with a model"
+        return self.history.model

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.aggregators import aggregate
+from fedmerit.aggregators.rules import combined, mean_of
 from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.aggregators.weighting import gated_weights
 from fedmerit.aggregators.weighting import weights as score_weights
@@ -22,11 +22,10 @@ from fedmerit.errors import InvalidInputError
 from fedmerit.evidence.length import growth_of, kept_share
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.paying import pay_round
-from fedmerit.incentive.rewards import Payments
 from fedmerit.rng import stream
 from fedmerit.server.history import RoundHistory
 from fedmerit.server.layout import Layout
-from fedmerit.server.replies import Replies
+from fedmerit.server.replies import Replies, norm
 from fedmerit.server.rules import RoundRules
 from fedmerit.types import ClientRecord, Contributions, FloatArray, Rejection
 from fedmerit.validation import MIN_CLIENTS, check_weights
@@ -79,8 +78,14 @@ class Judgement:
     @property
     def agreement(self) -> bytes:
         """Who agrees with whom, packed for the record; empty where nobody was compared."""
-        found = None if self.contributions is None else self.contributions.pairwise
-        return b"" if found is None else pack_agreement(found)
+        pairs = None if self.contributions is None else self.contributions.pairs
+        return b"" if pairs is None else pack_agreement(pairs.score)
+
+    @property
+    def start(self) -> FloatArray:
+        """The model that the clients started from."""
+        assert self.history.model is not None, "a round begins with a model"
+        return self.history.model
 
 
 class Clock:
@@ -107,14 +112,17 @@ def scoring_stream(seed: int | None, number: int) -> np.random.Generator:
     return stream(seed, "round", number, "scoring")
 
 
+def sampling_stream(seed: int | None) -> np.random.Generator:
+    """Return the random stream that draws the parameters which a run looks at."""
+    return np.random.default_rng() if seed is None else stream(seed, "sample")
+
+
 def judge_round(
     rules: RoundRules,
     history: RoundHistory,
     replies: Replies,
     rng: np.random.Generator,
     *,
-    layers: NDArray[np.integer] | None = None,
-    scored: NDArray[np.int64] | None = None,
     rejected: Sequence[Rejection] = (),
     worked: Mapping[str, int] | None = None,
     harmful: Collection[str] = (),
@@ -128,12 +136,9 @@ def judge_round(
     history : RoundHistory
         Its newest model is the one the clients started from.
     replies : Replies
+        With the parameters that the history looks at.
     rng : Generator
         For the scorer.
-    layers : (d,) integers, optional
-        The layer of each parameter.
-    scored : positions, optional
-        The parameters that scores look at, where these are not all.
     rejected : sequence of Rejection
         Replies that were turned away before; they are paid what the reward rule has for them.
     worked : mapping from client to int, optional
@@ -151,22 +156,24 @@ def judge_round(
         engine's own weights count as in FedAvg; other weightings skip the round.
     """
     clock = Clock() if clock is None else clock
+    if history.model is None:
+        raise InvalidInputError(
+            "a history must have the model that clients started from, got none: see `published`"
+        )
     replies, strangers = _known(rules, replies)
-    replies, absurd = _screen(replies, history.models[-1])
+    replies, absurd, norms = _screen(replies, history.model)
     refused = (*rejected, *strangers, *absurd)
     clients = list(replies.clients)
     unscored = "" if len(clients) >= MIN_CLIENTS else FEWEST.format(len(clients))
     if not clients or (unscored and rules.weighting != "engine"):
         return skip_round(history, replies, refused, unscored)
     contributions = None
-    seen = replies if scored is None else replies.at(scored)
     if rules.scorer is not None and not unscored:
         with clock.phase("scoring"):
-            known = history if scored is None else history.at(scored)
-            layer = layers if layers is None or scored is None else layers[scored]
             needs = rules.needs
-            levels = None if needs.floats else seen.signals
-            inputs = known.inputs(clients, seen.updates if levels is None else levels, layer, needs)
+            levels = None if needs.floats else replies.signals
+            seen = replies.updates if levels is None else levels
+            inputs = history.inputs(clients, seen, needs=needs)
             try:
                 contributions = rules.scorer.score(inputs, rng)
             except InvalidInputError as error:
@@ -175,13 +182,12 @@ def judge_round(
                 unscored = str(error)
             del inputs  # as large as the updates themselves
             if contributions is not None:
-                known = known.remembering(clients, seen.updates, contributions, needs)
-                history = replace(known, models=history.models)
+                history = history.remembering(clients, replies.updates, contributions, needs)
     out = np.array([client in harmful for client in clients], dtype=np.bool_)
     if contributions is not None and out.any():
         contributions = replace(contributions, eligible=contributions.eligible & ~out)
-    norms = np.array([_norm(row) for row in seen.updates])
-    sizes = _counted_sizes(rules, replies, norms)
+    lengths = norms if replies.lengths is None else replies.lengths
+    sizes = _counted_sizes(rules, replies, lengths)
     weights = _without(_weights(rules, replies, sizes, contributions), out)
     keep = np.ones(len(clients))
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
@@ -189,13 +195,20 @@ def judge_round(
 
         def along(rows: NDArray[np.bool_]) -> NDArray[np.float64]:
             way = weights[rows].astype(replies.updates.dtype) @ replies.updates[rows]
-            return np.abs(replies.updates @ way).astype(np.float64) / max(_norm(way), 1e-300)
+            products = np.abs(replies.updates @ way).astype(np.float64)
+            along_way: NDArray[np.float64] = products / max(norm(way), 1e-300)
+            if not replies.part:
+                return along_way
+            # As much of the whole length as of the length of what is looked at.
+            seen = np.array([norm(row) for row in replies.updates])
+            along_way *= np.divide(lengths, seen, out=np.zeros_like(seen), where=seen > 0)
+            return along_way
 
-        keep = kept_share(norms, sizes, weights, members, LENGTH_RATE, along)
-    payments, unpaid = pay(rules, contributions, clients, refused, worked)
+        keep = kept_share(lengths, sizes, weights, members, LENGTH_RATE, along)
+    rewards, unpaid = pay(rules, contributions, clients, replies.num_examples, refused, worked)
     why = Flag(Kind.UNDECIDED, unscored) if unscored and rules.scorer is not None else None
     records = _client_records(
-        replies, weights, keep, contributions, payments, refused, unpaid, out, why
+        replies, weights, keep, contributions, rewards or {}, refused, unpaid, out, why
     )
     return Judgement(
         replies, weights, keep, records, refused, history, contributions, sizes is not None
@@ -220,10 +233,11 @@ def pay(
     rules: RoundRules,
     contributions: Contributions | None,
     clients: Sequence[str],
+    sizes: Sequence[int | None],
     refused: Sequence[Rejection],
     worked: Mapping[str, int] | None,
-) -> tuple[Payments | None, str]:
-    """Pay a round, or say why it cannot be paid: that is no reason not to train."""
+) -> tuple[dict[str, int] | None, str]:
+    """Return what a round pays, by client, or why it cannot be paid: that stops no training."""
     if rules.reward is None or contributions is None:
         return None, ""
     allowed = None if rules.registered is None else set(rules.registered)
@@ -241,11 +255,11 @@ def pay(
             list(outside),
             vesting=rules.vesting,
             worked=worked,
+            sizes=sizes,
         )
     except InvalidInputError as error:
-        nobody = Payments((*clients, *outside), (0,) * (len(clients) + len(outside)))
-        return nobody, f"the round cannot be paid: {error}"
-    return paid, ""
+        return dict.fromkeys([*clients, *outside], 0), f"the round cannot be paid: {error}"
+    return paid.by_client(), ""
 
 
 def skip_round(
@@ -258,10 +272,8 @@ def skip_round(
     return Judgement(replies.only([]), nobody, nobody, (), (*rejected, *alone), history)
 
 
-def combine_models(
-    judged: Judgement, start: FloatArray, layout: Layout, clock: Clock | None = None
-) -> FloatArray:
-    """Return the next model, (d,): FedAvg of the models that were sent, `start` being the last one.
+def combine_models(judged: Judgement, layout: Layout, clock: Clock | None = None) -> FloatArray:
+    """Return the next model, (d,): FedAvg of the models that were sent.
 
     Where nobody is excluded or shortened it is FedAvg's to the last bit, which a sum of updates is
     not.
@@ -274,7 +286,7 @@ def combine_models(
         assert replies.models is not None, "clients sent models"
         if judged.keep[row] < 1:
             kept = np.asarray(judged.keep[row], dtype=layout.dtype)
-            return np.asarray(start + replies.updates[row] * kept)
+            return np.asarray(judged.start + replies.update(row) * kept)
         return replies.models(replies.clients[row])
 
     with (Clock() if clock is None else clock).phase("aggregation"):
@@ -294,46 +306,65 @@ def combine_round(
     the clients that moved them, see `mean_over_touching`.
     """
     with (Clock() if clock is None else clock).phase("aggregation"):
-        updates = judged.replies.updates
+        if judged.replies.part and rules.averages and touched is None:
+            return _streamed(judged)
+        replies = judged.replies
+        updates = replies.matrix() if replies.part else replies.updates
         if (judged.keep < 1).any():
             updates = (updates * judged.keep[:, None]).astype(updates.dtype)
-        change = aggregate(
-            updates,
-            None if rules.weighting == "uniform" else judged.weights,
-            rule=rules.rule,
-            norm_bound=rules.norm_bound,
-        )
+        weights = None if rules.weighting == "uniform" else _scaled(judged.weights)
+        change = combined(updates, weights, rules.rule, rules.norm_bound)
         if touched is not None:
             change = mean_over_touching(change, updates, judged.weights, touched)
     return change
 
 
-def _screen(replies: Replies, model: FloatArray) -> tuple[Replies, tuple[Rejection, ...]]:
-    """Turn away updates whose length is absurd.
+def _streamed(judged: Judgement) -> FloatArray:
+    """Return the weighted mean of updates that are read one at a time, with the bits of `mean`."""
+
+    def update(row: int) -> FloatArray:
+        found = judged.replies.update(row)
+        if judged.keep[row] < 1:
+            found = (found * np.array(judged.keep[row])).astype(found.dtype)
+        return found
+
+    weights = _scaled(judged.weights)
+    used = np.flatnonzero(weights).tolist()
+    return mean_of(map(update, used), weights[used])
+
+
+def _scaled(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights that sum to one, to the last bit those that `aggregate` makes of them."""
+    shares = weights / weights.max()
+    return np.asarray(shares / shares.sum())
+
+
+def _screen(
+    replies: Replies, model: FloatArray
+) -> tuple[Replies, tuple[Rejection, ...], NDArray[np.float64]]:
+    """Turn away updates whose length is absurd; return the lengths of the others as well.
 
     The yardstick is the lower median of the updates that are not zero, or the global model where
     that is longer: so a majority of tiny reports cannot turn away those who work.
     """
-    norms = [_norm(row) for row in replies.updates]
+    norms = replies.norms
+    if norms is None:
+        norms = np.array([norm(row) for row in replies.updates])
     known = sorted(norm for norm in norms if norm > 0)
     if not known:
-        return replies, ()
-    limit = ABSURD_NORM * max(known[(len(known) - 1) // 2], _norm(model))
-    usable = [row for row, norm in enumerate(norms) if math.isfinite(norm) and norm <= limit]
+        return replies, (), norms
+    limit = ABSURD_NORM * max(known[(len(known) - 1) // 2], norm(model))
+    usable = np.isfinite(norms) & (norms <= limit)
+    if usable.all():
+        return replies, (), norms
     absurd = tuple(
         Rejection(
             replies.clients[row],
             f"the update's norm must be at most {limit:.3g}, got {norms[row]:.3g}",
         )
-        for row in range(len(norms))
-        if row not in usable
+        for row in np.flatnonzero(~usable).tolist()
     )
-    return replies.only(usable), absurd
-
-
-def _norm(vector: FloatArray) -> float:
-    with np.errstate(over="ignore"):
-        return math.sqrt(float(np.einsum("i,i->", vector, vector, dtype=np.float64)))
+    return replies.only(np.flatnonzero(usable).tolist()), absurd, norms[usable]
 
 
 def _weights(
@@ -404,7 +435,7 @@ def _client_records(
     weights: NDArray[np.float64],
     keep: NDArray[np.float64],
     contributions: Contributions | None,
-    payments: Payments | None,
+    rewards: Mapping[str, int],
     refused: Sequence[Rejection],
     unpaid: str,
     harmful: NDArray[np.bool_],
@@ -419,7 +450,6 @@ def _client_records(
     if contributions is None:
         nothing = np.full(len(replies.clients), np.nan)
         contributions = Contributions.of("none", nothing, flags=(why,) * len(nothing))
-    rewards = {} if payments is None else payments.by_client()
     labels: Sequence[str | None] = replies.behaviours or [None] * len(replies.clients)
 
     def flag(row: int, reward: int | None) -> Flag | None:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.aggregators.weighting import ALPHA
@@ -139,7 +140,7 @@ class RoundRules:
         """Whether replies are combined as FedAvg does, apart from who is among them."""
         return self.weighting == "engine" and self.rule == "mean" and self.norm_bound is None
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
         """What the scorer asks for."""
         return needs_of(self.scorer)

@@ -1,12 +1,11 @@
 """`Server`: the state of a federation, and one verb that settles a round."""
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -21,123 +20,52 @@ from fedmerit.errors import (
 )
 from fedmerit.evidence.bets import NAMING_RATE
 from fedmerit.evidence.watch import Verdict, verdicts_of
-from fedmerit.flags import Flag, Kind
+from fedmerit.flags import Kind
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 from fedmerit.panel import Bench, Candidate, Heard
 from fedmerit.panel.bench import Answers
 from fedmerit.panel.harm import harmful
 from fedmerit.panel.hearing import hear
 from fedmerit.server.hearing import apart_of, panel_stream, seat, weights_of, with_values
-from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS, RoundHistory
+from fedmerit.server.history import (
+    OLDER_UPDATES,
+    REMEMBERED_CLIENTS,
+    RoundHistory,
+    ServerState,
+    Total,
+    View,
+    with_round,
+)
 from fedmerit.server.judging import (
     Clock,
     Judgement,
     combine_models,
     combine_round,
     judge_round,
+    sampling_stream,
     scoring_stream,
     skip_round,
 )
-from fedmerit.server.layout import Array, Layout, as_array, cut_text
-from fedmerit.server.plain import from_plain, to_plain
-from fedmerit.server.replies import Replies, check_size, clean
+from fedmerit.server.layout import Array, Layout
+from fedmerit.server.replies import WHOLE, Replies, Sight, as_array, check_names, read_sent, runs
+from fedmerit.server.result import Result
 from fedmerit.server.rules import RoundRules, check_run
 from fedmerit.server.state import (
-    ServerState,
+    from_plain,
     read_state,
     state_arrays,
     state_from,
+    to_plain,
     write_state,
 )
-from fedmerit.server.totals import Total, with_round
-from fedmerit.tables import Table, Tabular, to_html
-from fedmerit.types import Contributions, FloatArray, Rejection, RoundRecord, freeze
+from fedmerit.tables import Table, to_html
+from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
 from fedmerit.validation import check_layers, check_positions
 from fedmerit.version import __version__
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Model = Any  # a vector, or a mapping from name to array; NumPy, tensors, anything with __array__
 Path_ = str | PathLike[str]
 Evaluate = Callable[[Model], Mapping[str, float]]
-# The one array of a model that is a plain vector.
-_VECTOR = ""
-
-
-@dataclass(frozen=True)
-class Result(Tabular):
-    """What a round came to, by client.
-
-    Attributes
-    ----------
-    round : int
-    scores, weights : mapping of client to float
-    flags : mapping of client to Flag or None
-        What speaks against a report, or why it has no weight or no pay; also of replies that were
-        not used.
-    payments : mapping of client to int
-        In the smallest unit; empty without a reward rule.
-    rejected : mapping of client to str
-        Replies that were not used, and why.
-    contributions : Contributions or None
-        What the scorer said; its rows are the clients in the order of `scores`.
-    """
-
-    round: int
-    scores: Mapping[str, float]
-    weights: Mapping[str, float]
-    flags: Mapping[str, Flag | None]
-    payments: Mapping[str, int]
-    rejected: Mapping[str, str]
-    contributions: Contributions | None = None
-
-    @classmethod
-    def of(cls, record: RoundRecord, contributions: Contributions | None) -> "Result":
-        """Sort a record by client."""
-        used = [client for client in record.clients if not np.isnan(client.weight)]
-        return cls(
-            record.round,
-            {client.client: client.score for client in used},
-            {client.client: client.weight for client in used},
-            {
-                **{r.client: Flag(r.kind, r.reason) for r in record.rejected},
-                **{client.client: client.flag for client in used},
-            },
-            {c.client: c.reward for c in record.clients if c.reward is not None},
-            {refusal.client: refusal.reason for refusal in record.rejected},
-            contributions,
-        )
-
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
-        from fedmerit.plots import plot_scores
-
-        flags = [self.flags[client] for client in self.scores]
-        return plot_scores(list(self.scores), list(self.scores.values()), flags, ax)
-
-    def _table(self) -> Table:
-        types = {"client": "string", "score": "float64", "weight": "float64", "paid": "int64"}
-        types |= {"flagged": "bool_", "flag": "string", "rejected": "bool_"}
-        rows = [
-            {
-                "client": client,
-                "score": score,
-                "weight": self.weights[client],
-                "paid": self.payments.get(client),
-                "flagged": flag is not None and flag.accuses,
-                "flag": "" if flag is None else flag.words,
-                "rejected": False,
-            }
-            for client, score in self.scores.items()
-            for flag in [self.flags[client]]
-        ]
-        rows += [
-            {"client": client, "paid": self.payments.get(client), "flagged": False, "flag": reason,
-             "rejected": True}
-            for client, reason in self.rejected.items()
-        ]  # fmt: skip
-        return Table(f"Round {self.round}", types, rows)
 
 
 class Server:
@@ -168,8 +96,8 @@ class Server:
     touched : (e,) integers, optional
         The embedding row of each of the first e parameters, see `mean_over_touching`.
     older, remembered : int
-        How many global updates and how many clients' last reports are kept; each costs the memory
-        of one model.
+        How many global updates and how many clients' last reports are kept, of each what scores
+        look at: 50,000 parameters, drawn in secret, where a model has more.
     about : mapping, optional
         Plain values that go into the ledger with the rules.
 
@@ -209,8 +137,8 @@ class Server:
         self._state_path = None if state is None else Path(state)
         self._pending: RoundRecord | None = None
         self._judged: Judgement | None = None
-        # What the panel needs of the round under way: replies, and the model they started from.
-        self._seated: tuple[Judgement, FloatArray] | None = None
+        # What the panel needs of the round under way.
+        self._seated: Judgement | None = None
         self._bench: Bench | None = None
         self.clock = Clock()
         self._vector = not isinstance(model, Mapping)
@@ -221,8 +149,16 @@ class Server:
         self._layers = None if layers is None else check_layers(layers, d)
         self._scored = None if scored is None else check_positions("scored", scored, below=d)
         self._touched = None if touched is None else _check_rows(touched, d)
-        first = freeze(self.layout.flatten(arrays.items()))
-        self.state = ServerState(0, RoundHistory(older, remembered).published(first))
+        self._counted = self.layout.counted if self._scored is None else runs(self._scored)
+        view = View.draw(
+            d,
+            self.layout.layers if self._layers is None else self._layers,
+            self.layout.scored if self._scored is None else self._scored,
+            self.rules.needs.sample,
+            sampling_stream(seed),
+        )
+        first = self.layout.flatten(arrays.items())
+        self.state = ServerState(0, RoundHistory(older, remembered, view).published(first))
         self._ledger: Ledger | None = None
         self._keep: RunRecorder | None = None
         self._ledger_path = None if ledger is None else Path(ledger)
@@ -238,8 +174,13 @@ class Server:
 
     def _formed(self, arrays: Mapping[str, Array]) -> Any:
         if self._vector:
-            return arrays[_VECTOR]
+            return arrays[WHOLE]
         return {name: arrays.get(name, self._fixed.get(name)) for name in self.layout.shapes}
+
+    @property
+    def sight(self) -> Sight:
+        """What is looked at in replies; for engines that read them."""
+        return Sight(self.layout, self.state.history.view, self._counted)
 
     @property
     def judged(self) -> RoundRecord:
@@ -280,11 +221,15 @@ class Server:
         if {name: array.shape for name, array in arrays.items()} != self.layout.shapes:
             raise UpdatesError("the model must have the arrays of the one before, got others")
         self._fixed = self._own_copies(arrays)
-        self._publish(freeze(self.layout.flatten(arrays.items())))
+        known = self.state.history
+        self._publish(self.layout.flatten(arrays.items()), self.state.model)
+        if self._pending is None and self.state.history is not known:
+            # Between rounds: what judges said of the newest model was of another one.
+            self.state = replace(self.state, book=replace(self.state.book, latest={}))
 
-    def _publish(self, vector: FloatArray) -> None:
-        newest = self.state.model
-        if vector.dtype == newest.dtype and np.array_equal(vector, newest):
+    def _publish(self, vector: FloatArray, newest: FloatArray) -> None:
+        # Where the beginning differs, nobody has to look at the rest.
+        if all(np.array_equal(vector[part], newest[part]) for part in (slice(1000), slice(None))):
             return  # a round that changed nothing tells nobody anything
         self.state = replace(self.state, history=self.state.history.published(vector))
 
@@ -293,9 +238,9 @@ class Server:
             array = as_array("the model", model)
             if array.ndim != 1:
                 raise UpdatesError(f"a model must be a vector or a mapping, got {array.shape}")
-            return {_VECTOR: array}
+            return {WHOLE: array}
         arrays = {str(name): as_array(str(name), value) for name, value in model.items()}
-        _check_names("arrays", model)
+        check_names("arrays", model)
         return arrays
 
     def _own_copies(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -340,7 +285,7 @@ class Server:
             Every reply was refused for the same reason: the fault is not a client's.
         """
         result = self.judge(models, sizes, updates=updates, labels=labels)
-        self.combine()
+        self._combine()
         if evaluate is not None:
             self.note(evaluate(self.model))
         self.write()
@@ -358,32 +303,40 @@ class Server:
         if (models is None) == (updates is None):
             got = "neither" if models is None else "both"
             raise SettingError(f"give models or updates, got {got}")
-        replies, rejected = self._read(models, updates, sizes or {}, labels or {})
+        replies, rejected = read_sent(
+            self.sight,
+            models if models is not None else updates,  # type: ignore[arg-type]
+            None if models is None else self.state.model,
+            sizes or {},
+            labels or {},
+            vector=self._vector,
+        )
         return self.judge_replies(replies, rejected)
 
     def judge_replies(self, replies: Replies, rejected: Sequence[Rejection] = ()) -> Result:
         """Judge replies that an engine has read, beside those that it had to refuse."""
         self.write()
         self._fail_together(replies, rejected)
+        if not replies.part and self.state.history.view.positions is not None:
+            replies = replies.through(self.sight)
         number = self.state.round + 1
+        worked, harmful = self._worked(), self.harmful()
         try:
             judged = judge_round(
                 self.rules,
                 self.state.history,
                 replies,
                 scoring_stream(self.seed, number),
-                layers=self.layout.layers if self._layers is None else self._layers,
-                scored=self.layout.scored if self._scored is None else self._scored,
                 rejected=rejected,
-                worked=self._worked(),
-                harmful=self.harmful(),
+                worked=worked,
+                harmful=harmful,
                 clock=self.clock,
             )
         except InvalidInputError as error:
             judged = skip_round(self.state.history, replies, rejected, str(error))
         self._judged = judged
         if self.rules.panel is not None:
-            self._seated = judged, self.state.model
+            self._seated = judged
         self._pending = RoundRecord(
             number, judged.clients, judged.rejected, agreement=judged.agreement
         )
@@ -396,23 +349,24 @@ class Server:
         The model stays as it was where the round was skipped, where everybody was excluded, and
         where it would not be finite.
         """
+        self._combine()
+        return self.model
+
+    def _combine(self) -> None:
         if self._judged is None:
             raise SettingError("a round must be judged before it is combined, got none")
         judged, self._judged = self._judged, None
-        if not judged.skipped:
-            vector = self._combined(judged)
-            if self.layout.holds(vector):
-                # Public is what clients get: the arrays, which may be coarser than the vector.
-                arrays = self.layout.cut(vector)
-                self._publish(freeze(self.layout.flatten(arrays.items())))
-        return self.model
-
-    def _combined(self, judged: Judgement) -> FloatArray:
-        start = self.state.model
+        if not judged.weights.any():
+            return
+        before = judged.start
         if judged.replies.models is not None and self.rules.averages and self._touched is None:
-            return combine_models(judged, start, self.layout, self.clock)
-        change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
-        return (start + change).astype(self.layout.dtype, copy=False)
+            vector = combine_models(judged, self.layout, self.clock)
+        else:
+            change = combine_round(self.rules, judged, touched=self._touched, clock=self.clock)
+            vector = (before + change).astype(self.layout.dtype, copy=False)
+        sent = self.layout.as_sent(vector)
+        if sent is not None:
+            self._publish(sent, before)
 
     def candidates(self, judges: Iterable[str] | None = None) -> Iterator[Candidate]:
         """Yield the models that clients are to judge on their own data, after `combine`.
@@ -428,9 +382,8 @@ class Server:
             raise SettingError("candidates need a panel, got a server without one")
         if self._seated is None or self._pending is None:
             raise SettingError("a round must be judged before it has candidates, got none")
-        judged, before = self._seated
-        number = self.state.round
-        bench = seat(self.rules.panel, judged, number, before, self.state.model)
+        judged, number = self._seated, self.state.round
+        bench = seat(self.rules.panel, judged, number, self.state.model)
         asked = list(judged.replies.clients if judges is None else dict.fromkeys(map(str, judges)))
         bench.ask(asked, self.state.book, panel_stream(self.seed, number), apart_of(judged))
         self._bench = bench
@@ -451,7 +404,7 @@ class Server:
         if panel is None or self._bench is None or self._seated is None or self._pending is None:
             raise SettingError("judgements must be of the round under way, got none asked for")
         read = self._bench.read(judgements)
-        book, heard = hear(panel, self.state.book, read, weights_of(self._seated[0]))
+        book, heard = hear(panel, self.state.book, read, weights_of(self._seated))
         self.state = replace(self.state, book=book)
         self._pending = with_values(self._pending, heard, read.digests, self.rules, self._worked())
         self._bench = self._seated = None
@@ -477,8 +430,8 @@ class Server:
         """Write down the round that is over: totals, state file, ledger; return its record."""
         if self._pending is None:
             return None
-        record = replace(self._pending, seconds=dict(self.clock.seconds))
-        self._pending, self._judged, self.clock = None, None, Clock()
+        record = replace(self._pending, seconds=self.clock.seconds)
+        self._pending, self._judged, self.clock.seconds = None, None, {}
         self._seated = self._bench = None
         totals = with_round(self.state.totals, record)
         self.state = replace(self.state, totals=totals, record=record)
@@ -489,72 +442,6 @@ class Server:
             if keep is not None:
                 keep(record)
         return record
-
-    def _read(
-        self,
-        models: Mapping[str, Model] | None,
-        updates: Mapping[str, Model] | None,
-        sizes: Mapping[str, float],
-        labels: Mapping[str, str],
-    ) -> tuple[Replies, list[Rejection]]:
-        sent = models if models is not None else updates
-        if not isinstance(sent, Mapping):
-            raise UpdatesError(f"replies must be a mapping from client, got {type(sent).__name__}")
-        for name in sizes:
-            if name not in sent:
-                raise UpdatesError(f"sizes must be of clients that replied, got {name!r}")
-        start = self.state.model if models is not None else None
-        clients = sorted(map(str, sent))
-        _check_names("clients", sent)
-        by_text = {str(name): name for name in sent}
-        rows = np.empty((len(clients), self.layout.parameters), dtype=self.layout.dtype)
-        used: list[str] = []
-        claimed: list[int | None] = []
-        rejected: list[Rejection] = []
-        for client in clients:
-            try:
-                size = sizes.get(by_text[client])
-                number = None if size is None else check_size("size", size)
-                self._read_one(sent[by_text[client]], start, rows[len(used)])
-            except InvalidInputError as error:
-                rejected.append(Rejection(client, clean(str(error))))
-            else:
-                used.append(client)
-                claimed.append(int(number) if number and number.is_integer() else None)
-        named = {str(client): clean(label, 60) for client, label in labels.items()}
-
-        def model(client: str) -> FloatArray:
-            vector = np.empty(self.layout.parameters, dtype=self.layout.dtype)
-            self._read_one(sent[by_text[client]], None, vector)
-            return vector
-
-        replies = Replies(
-            used,
-            rows[: len(used)],
-            claimed,
-            labels=named,
-            models=None if models is None else model,
-            arrived=list(by_text),
-        )
-        return replies, rejected
-
-    def _read_one(self, reply: Model, start: FloatArray | None, into: Any) -> None:
-        if self._vector:
-            reply = {_VECTOR: reply}
-        if not isinstance(reply, Mapping):
-            raise UpdatesError(f"a reply must be arrays by name, got {type(reply).__name__}")
-        _check_names("arrays", reply)
-        arrays = {str(name): value for name, value in reply.items()}
-
-        def read(name: str, shape: tuple[int, ...]) -> Array:
-            values = as_array(name or "the vector", arrays[name])
-            if values.shape != shape:
-                raise UpdatesError(
-                    f"{name or 'the vector'} must have shape {shape}, got {values.shape}"
-                )
-            return values.reshape(-1)
-
-        self.layout.read_update(arrays.keys(), read, start, into)
 
     def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
         """Stop where every reply fails for one reason: no client can help that."""
@@ -656,7 +543,7 @@ class Server:
             known = from_plain(meta["rules"]) if rules is None else rules
             parts = {name: np.zeros(shape, kind) for name, shape, kind in meta["arrays"]}
             server = cls(
-                parts[_VECTOR] if meta["vector"] else parts,
+                parts[WHOLE] if meta["vector"] else parts,
                 rules=known,
                 key=key,
                 seed=meta["seed"],
@@ -665,7 +552,13 @@ class Server:
                 about=meta["about"],
                 **{name: arrays.get(name) for name in ("layers", "scored", "touched")},  # type: ignore[arg-type]
             )
-            server.state = state_from(arrays, meta)
+            stored = state_from(
+                arrays,
+                meta,
+                server.layout.scored if server._scored is None else server._scored,
+            )
+            history = stored.history.through(server.state.history.view)
+            server.state = replace(stored, history=history)
             server._run = meta["run"]
             # An engine may have made them another type since, which changes no layout.
             server._fixed = {
@@ -723,18 +616,6 @@ def _number(name: object, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise SettingError(f"metrics must be numbers, got {value!r} for {name}"[:200]) from None
-
-
-def _check_names(what: str, names: Iterable[object]) -> None:
-    counts = Counter(map(str, names))
-    for name in counts:
-        if not name.isascii() and name != name.encode(errors="replace").decode():
-            raise UpdatesError(f"{what} must have names that are valid Unicode, got {name[:60]!r}")
-    twice = next((name for name, count in counts.items() if count > 1), None)
-    if twice is not None:
-        raise UpdatesError(
-            f"{what} must have different names as text, got {cut_text(twice)!r} twice"
-        )
 
 
 def _as_text(value: object) -> int | float | str | None:

@@ -1,82 +1,77 @@
 """A server's state in one file: versioned, checked, written whole or not at all, never pickled.
 
-The file is the line ``fedmerit state 1``, the SHA-256 of all that follows, and arrays in NumPy's
-``.npz`` format, uncompressed; everything that is no array is JSON in the array ``meta``.
+The file is the line ``fedmerit state 2``, the SHA-256 of all that follows, and arrays in NumPy's
+``.npz`` format, uncompressed; everything that is no array is JSON in the array ``meta``. It says
+which parameters scores look at: clients must not see it. Version 1, which kept whole models and had
+no such secret, can still be read.
 """
 
 import dataclasses
 import hashlib
 import json
-import os
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import CheckpointError, DataError
 from fedmerit.evidence.bets import Wealth
+from fedmerit.evidence.forecast import Forecast
+from fedmerit.evidence.past import Sketches
 from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
-from fedmerit.panel import Book, HeardRound
+from fedmerit.incentive.rewards import RULES
+from fedmerit.panel import Book, HeardRound, Panel
+from fedmerit.quantisers import QUANTISERS
 from fedmerit.reading.arrays import read_npz
 from fedmerit.reading.budget import Budget
-from fedmerit.server.history import RoundHistory
-from fedmerit.server.totals import Total
-from fedmerit.types import ClientRecord, FloatArray, Rejection, RoundRecord, freeze
+from fedmerit.scorers import SCORERS
+from fedmerit.server.expected import check_state, fits
+from fedmerit.server.history import RoundHistory, ServerState, Total, View
+from fedmerit.server.rules import RoundRules
+from fedmerit.types import ClientRecord, Rejection, RoundRecord, freeze
 
 Arrays = Mapping[str, NDArray[np.generic]]
-VERSION = 1
+VERSION = 2
+_READABLE = (b"1", b"2")
 _TITLE = b"fedmerit state "
 _DIGEST = 32
+_OWNER_ONLY = 0o600
 _PIECE = 1 << 20
-
-
-@dataclass(frozen=True)
-class ServerState:
-    """What a server knows after `round` rounds; each step returns the next state.
-
-    Attributes
-    ----------
-    round : int
-    history : RoundHistory
-        Public models, clients' past, and the evidence over rounds.
-    totals : mapping of client to Total
-    record : RoundRecord or None
-        The newest round as it was recorded: should the ledger have missed it, it is written there.
-    book : Book
-        What clients said of each other's updates.
-    """
-
-    round: int
-    history: RoundHistory
-    totals: Mapping[str, Total] = field(default_factory=dict)
-    record: RoundRecord | None = None
-    book: Book = field(default_factory=Book)
-
-    @property
-    def model(self) -> FloatArray:
-        """The current global model."""
-        return self.history.models[-1]
+_CLASS = "class"
+_KNOWN: Mapping[str, Any] = {
+    kind.__name__: kind
+    for kind in (RoundRules, Panel, *SCORERS.values(), *QUANTISERS.values(), *RULES.values())
+}
 
 
 def state_arrays(state: ServerState) -> tuple[dict[str, NDArray[np.generic]], dict[str, Any]]:
     """Return a state as arrays, and the rest of it as plain values."""
     history = state.history
-    reports = list(history.previous.values())
+    reports = [report for known in history.previous.values() for report in known]
     arrays: dict[str, NDArray[np.generic]] = {
         "models": np.stack(history.models),
-        # Where scores look at some parameters only, reports are shorter than models.
         "reports": np.reshape(reports, (len(reports), -1 if reports else 0)),
     }
+    if history.view.positions is not None:
+        arrays |= {"model": state.model, "positions": history.view.positions}
+    if history.view.layers is not None:
+        arrays["layers seen"] = history.view.layers
+    arrays["forecast"] = np.stack((history.forecast.went, history.forecast.seen))
+    if history.past.places is not None:
+        arrays["sketched places"] = history.past.places
+        arrays["sketches"] = np.concatenate(list(history.past.reports.values()))
     return arrays, {
         "round": state.round,
+        "sampled": history.view.sampled,
         "older": history.older,
         "remembered": history.remembered,
-        "reporters": list(history.previous),
+        "reporters": [client for client, known in history.previous.items() for _ in known],
+        "sketched": {client: len(known) for client, known in history.past.reports.items()},
         "trust": dict(history.trust),
         "wealth": {client: dataclasses.asdict(known) for client, known in history.wealth.items()},
         "totals": {client: dataclasses.asdict(total) for client, total in state.totals.items()},
@@ -85,15 +80,30 @@ def state_arrays(state: ServerState) -> tuple[dict[str, NDArray[np.generic]], di
     }
 
 
-def state_from(arrays: Arrays, meta: Mapping[str, Any]) -> ServerState:
-    """Return the state that `state_arrays` took apart."""
-    models: Any = arrays["models"]
-    reports: Any = arrays["reports"]
+def state_from(
+    arrays: Arrays, meta: Mapping[str, Any], scored: NDArray[np.int64] | None = None
+) -> ServerState:
+    """Return the state that `state_arrays` took apart.
+
+    Version 1 had whole models, and reports at the positions `scored`.
+    """
+    stored: Any = arrays
+    models, positions = stored["models"], stored.get("positions")
+    model = models[-1] if positions is None else stored["model"]
+    if meta["version"] == 1 and scored is not None:
+        models, positions = models[:, scored], scored
+    previous: dict[str, tuple[Any, ...]] = {}
+    for client, report in zip(meta["reporters"], arrays["reports"], strict=True):
+        previous[client] = (*previous.get(client, ()), report)
     history = RoundHistory(
         older=meta["older"],
         remembered=meta["remembered"],
-        models=tuple(freeze(model) for model in models),
-        previous=dict(zip(meta["reporters"], reports, strict=True)),
+        view=View(positions, stored.get("layers seen"), meta.get("sampled", False)),
+        model=freeze(model),
+        models=tuple(freeze(seen) for seen in models),
+        previous=previous,
+        past=_sketches(arrays, meta),
+        forecast=Forecast(*table) if (table := arrays.get("forecast")) is not None else Forecast(),
         trust=meta["trust"],
         wealth={c: Wealth(**_with_flag(known)) for c, known in meta["wealth"].items()},
     )
@@ -102,11 +112,22 @@ def state_from(arrays: Arrays, meta: Mapping[str, Any]) -> ServerState:
     return ServerState(meta["round"], history, totals, record, _book(meta.get("panel", {})))
 
 
+def _sketches(arrays: Arrays, meta: Mapping[str, Any]) -> Sketches:
+    """Return sketches of earlier reports; files from before there were any have none."""
+    places: Any = arrays.get("sketched places")
+    if places is None:
+        return Sketches()
+    ends = np.cumsum(list(meta["sketched"].values()))
+    parts: Any = np.split(arrays["sketches"], ends[:-1])
+    return Sketches(places, dict(zip(meta["sketched"], parts, strict=True)))
+
+
 def write_state(path: Path, arrays: Arrays, meta: Mapping[str, Any]) -> None:
     """Write the file; a crash leaves the one before it."""
     text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     try:
         with whole_file(path) as partial, partial.open("w+b") as file:
+            partial.chmod(_OWNER_ONLY)  # it says which parameters are looked at
             file.write(_TITLE + b"%d\n" % VERSION)
             place = file.tell()
             file.write(bytes(_DIGEST))
@@ -114,8 +135,6 @@ def write_state(path: Path, arrays: Arrays, meta: Mapping[str, Any]) -> None:
             digest = _digest(file, place + _DIGEST)
             file.seek(place)
             file.write(digest)
-            file.flush()
-            os.fsync(file.fileno())
     except OSError as error:
         raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -128,20 +147,22 @@ def read_state(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, An
             if not title.startswith(_TITLE) or not title.endswith(b"\n"):
                 raise CheckpointError(f"{path} is no state of a fedmerit server")
             version = title[len(_TITLE) : -1]
-            if version != b"%d" % VERSION:
+            if version not in _READABLE:
                 raise CheckpointError(
-                    f"{path} must have version {VERSION}, got {version.decode(errors='replace')}; "
-                    "use the fedmerit that wrote it, or a newer one"
+                    f"{path} must have version 1 or {VERSION}, got "
+                    f"{version.decode(errors='replace')}; use the fedmerit that wrote it, or a "
+                    "newer one"
                 )
             digest = file.read(_DIGEST)
             if digest != _digest(file, file.tell()):
                 raise CheckpointError(f"{path} is damaged: its content is not what was written")
         # Nothing in it is compressed, so its arrays are not larger than itself.
         arrays = read_npz(path, Budget(path.stat().st_size))
-        meta = json.loads(arrays.pop("meta").tobytes())
+        meta = {**json.loads(arrays.pop("meta").tobytes()), "version": int(version)}
+        check_state(arrays, meta)
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    except (DataError, KeyError, ValueError) as error:
+    except (DataError, KeyError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read as a state: {error}") from None
     return arrays, meta
 
@@ -196,3 +217,38 @@ def _record(stored: Mapping[str, Any]) -> RoundRecord:
         seconds=stored["seconds"],
         agreement=b64decode(stored["agreement"]),
     )
+
+
+# --- rules as plain values
+
+
+def to_plain(value: object) -> Any:
+    """Return a setting as plain values; one of a class that is not ours by how it prints."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if is_dataclass(value) and _KNOWN.get(type(value).__name__) is type(value):
+        settings = {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if f.init}
+        return {_CLASS: type(value).__name__, **settings}
+    if isinstance(value, tuple):
+        return [to_plain(item) for item in value]
+    return {_CLASS: None, "repr": repr(value)}
+
+
+def from_plain(stored: Any, what: str = "rules") -> Any:
+    """Return the setting that `to_plain` stored."""
+    if not isinstance(stored, dict):
+        return stored
+    name = stored.get(_CLASS)
+    if name is None:
+        raise CheckpointError(
+            f"{what} must be given to load, a state cannot hold an object of your own: "
+            f"{str(stored.get('repr'))[:100]}; use Server.load(path, rules=...)"
+        )
+    if name not in _KNOWN:
+        raise CheckpointError(f"{what} must be of a class that fedmerit knows, got {name!r}")
+    settings = {key: from_plain(value, key) for key, value in stored.items() if key != _CLASS}
+    hints = get_type_hints(_KNOWN[name])
+    for key, value in settings.items():
+        if key in hints and not fits(value, hints[key]):
+            raise CheckpointError(f"{key} of {name} must be {hints[key]}, got {value!r}"[:300])
+    return _KNOWN[name](**settings)
