@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fedmerit.errors import InvalidInputError, SettingError
-from fedmerit.incentive.audit import AuditSettings, audit_signals, audit_updates
+from fedmerit.incentive.audit import AuditSettings, _try, audit_signals, audit_updates
+from fedmerit.incentive.lies import Candidate
 from fedmerit.types import Signals
 
 QUICK = AuditSettings(draws=3, random_maps=20, climbs=1)
@@ -77,7 +78,7 @@ def test_same_seed_same_audit() -> None:
 def test_updates_are_audited_under_any_score() -> None:
     updates, public, _, _ = round_of(4)
 
-    def loudness(matrix: np.ndarray) -> np.ndarray:
+    def loudness(matrix: np.ndarray, _: np.ndarray | None) -> np.ndarray:
         return np.abs(matrix).mean(axis=1)
 
     (audit,) = audit_updates(updates, loudness, public=public, clients=[2], settings=QUICK, rng=5)
@@ -85,6 +86,32 @@ def test_updates_are_audited_under_any_score() -> None:
     assert audit.best.gain == pytest.approx(9 * audit.truth)
     assert np.isnan(audit.epsilon)
     assert not any(lie.covered for lie in audit.lies if lie.kind != "permutation")
+
+
+def test_own_past_and_accounts_are_tried() -> None:
+    updates, _, _, _ = round_of(4)
+    previous = np.stack((updates, 2 * updates), axis=1)
+
+    def same_for_all(matrix: np.ndarray, past: np.ndarray | None) -> np.ndarray:
+        assert past is not None
+        assert past.shape == (len(matrix), 2, matrix.shape[1])
+        return np.ones(len(matrix))
+
+    (audit,) = audit_updates(
+        updates, same_for_all, previous=previous, clients=[1], settings=QUICK, rng=5
+    )
+    assert audit.best.description.startswith("7 accounts")
+    assert audit.best.gain == 6.0
+    assert {lie.gain for lie in audit.lies if lie.kind == "own past"} == {0.0}
+
+
+def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
+    values = iter([1.0, 2.0, 3.0, 6.0])
+    lie = Candidate("noise", "four draws", lambda _: np.array([next(values)]))
+    settings = AuditSettings(draws=4)
+    (found,) = _try([lie], lambda report: float(report[0]), 0.5, settings, np.random.default_rng(0))
+    assert (found.score, found.gain) == (3.0, 2.5)
+    assert found.standard_error == pytest.approx(np.sqrt(14 / 3) / 2)
 
 
 def test_settings_check_themselves() -> None:

@@ -99,6 +99,7 @@ def test_with_a_real_score_a_lie_moves_nobody_in_its_own_pot(rule, method: str) 
 
     def pay(matrix: np.ndarray):
         pairwise = fedmerit.score(matrix, method=method, public=public, rng=5).pairwise
+        assert pairwise is not None
         return pay_cross_group(rule, pairwise, clients, rng=6)
 
     honest = pay(updates)

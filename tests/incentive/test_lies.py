@@ -59,3 +59,12 @@ def test_lies_about_levels_stay_levels() -> None:
     assert 0.08 < changed < 0.25  # a quarter of what is drawn stays what it was
     renamed = made["levels renamed at random"]
     assert len({*zip(own, renamed, strict=True)}) == 4
+
+
+def test_no_lie_is_the_truth() -> None:
+    own, public, *peers = np.random.default_rng(1).normal(size=(4, 300))
+    for text, report in reports(update_lies(own, public[None], np.array(peers))).items():
+        assert not np.array_equal(report, own), text
+    own = np.arange(300, dtype=np.uint8) % 4
+    for text, report in reports(signal_lies(own, 4, own[None, ::-1])).items():
+        assert not np.array_equal(report, own), text

@@ -29,9 +29,9 @@ def test_parts_add_up_to_the_last_unit(shares: list[float], budget: int) -> None
 
 @given(SHARES, st.integers(0, 10**9))
 def test_every_part_is_within_one_unit_of_its_fair_amount(shares: list[float], budget: int) -> None:
-    total = sum(map(Fraction, shares))
+    total = sum(map(Fraction, shares), Fraction(0))
     for part, share in zip(split(budget, shares, names(len(shares))), shares, strict=True):
-        fair = budget * Fraction(share) / total if total else 0
+        fair = budget * Fraction(share) / total if total else Fraction(0)
         assert abs(part - fair) < 1
 
 
@@ -79,6 +79,10 @@ def test_what_is_left_goes_to_the_largest_remainders() -> None:
 
 def test_ties_go_to_the_first_ids() -> None:
     assert split(2, [1, 1, 1], ["c", "a", "b"]) == [0, 1, 1]
+
+
+def test_caps_never_spend_more_than_there_is():
+    assert split(2, [1.0, 1.0, 1.0], ["a", "b", "c"], cap=1) == [1, 1, 0]
 
 
 def test_raising_a_capped_share_gives_the_rest_to_the_others() -> None:

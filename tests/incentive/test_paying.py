@@ -1,11 +1,17 @@
-import numpy as np
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
+import numpy as np
+import pytest
+
+from fedmerit.errors import UnknownNameError
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.paying import pay_round
-from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare
-from fedmerit.types import Contributions
+from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare, parse_reward
+from fedmerit.types import Contributions, Evidence
 
-SCORES = np.array([0.3, 0.1, 0.5])
+SCORES = np.array([0.75, 0.25, 1.25])  # exact, so that nothing is left over
 
 
 RIDER, TWIN = Flag(Kind.INDEPENDENT), Flag(Kind.COPY, twin="1")
@@ -54,3 +60,37 @@ def test_newcomers_are_paid_in_parts_and_what_is_held_back_is_nobodys() -> None:
     assert paid.by_client() == {"a": 30, "b": 5, "c": 0}
     assert paid.unspent == 55
     assert pay_round(rule, contributions(), ["a", "b", "c"]).amounts == (30, 10, 50)
+
+
+def test_a_part_below_the_minimum_is_not_sent() -> None:
+    rule = PositiveShare(budget=90, minimum=6)
+    paid = pay_round(rule, contributions(), ["a", "b", "c"], vesting=4, worked={"a": 9, "b": 2})
+    assert paid.by_client() == {"a": 30, "b": 0, "c": 0}
+    assert paid.total + paid.unspent == 90
+
+
+def scored(*scores: float) -> Contributions:
+    return Contributions.of("test", np.array(scores))
+
+
+def test_the_same_to_all_who_worked_once_for_each_work() -> None:
+    evidence = cast(Evidence, SimpleNamespace(copies=np.array([1.0, 2.0, 2.0, 1.0])))
+    result = replace(scored(0.9, 0.2, 0.4, 0.0), evidence=evidence)
+    rule = PositiveShare(budget=1000, column="worked")
+    assert pay_round(rule, result, list("abcd")).amounts == (500, 250, 250, 0)
+
+
+def test_claimed_sizes_count_up_to_a_cap() -> None:
+    result, sizes = scored(0.5, 0.5, 0.5, 0.5), [100, 100, 10, 1_000_000]
+    by_size = PositiveShare(budget=4_100, size_cap=2.0)
+    assert pay_round(by_size, result, list("abcd"), sizes=sizes).amounts == (1000, 1000, 100, 2000)
+    without = PositiveShare(budget=4_100)
+    assert pay_round(without, result, list("abcd"), sizes=sizes).amounts == (1025,) * 4
+    unknown = pay_round(by_size, result, list("abcd"), sizes=[100, None, 100, 200])
+    assert unknown.amounts == (820, 820, 820, 1640)
+
+
+def test_a_column_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="column"):
+        PositiveShare(budget=1, column="wrok")
+    assert parse_reward("positive:budget=5,column=worked,size-cap=3").size_cap == 3

@@ -32,6 +32,7 @@ def real_signals(dataset: str) -> Iterator[np.ndarray]:
         rules=RoundRules(weighting="size"),
     )
     for inputs in observe_rounds(config, load(dataset), ROUNDS):
+        assert isinstance(inputs.updates, np.ndarray)
         yield QuantileBins(LEVELS).quantise(inputs.updates, stream(0)).values
 
 

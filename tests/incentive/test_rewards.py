@@ -16,6 +16,8 @@ from fedmerit.incentive.rewards import (
     Pot,
     RewardRule,
     SoftmaxShare,
+    Wage,
+    parse_reward,
     reward_rule,
 )
 
@@ -30,6 +32,8 @@ RULE_SET = [
     PositiveShare(budget=100_003),
     PositiveShare(budget=101, floor=2, cap=30, excluded_pay=1),
     FeePlusBonus(fee=13, budget=997, cap=400),
+    Wage(wage=1000),
+    Wage(wage=1000, most=1.5, floor=20, cap=1200, excluded_pay=5),
 ]
 SCORES = st.lists(st.floats(-1, 1), min_size=1, max_size=10)
 rules = pytest.mark.parametrize("rule", RULE_SET, ids=lambda rule: repr(rule))
@@ -119,7 +123,7 @@ IMPOSSIBLE = [
     (lambda: FeePlusBonus(fee=9, budget=5, cap=8), "cap must be at least the fee, 9, got 8"),
     (lambda: FeePlusBonus(fee=3, budget=5, minimum=4), "minimum must be at most the fee, 3"),
     (lambda: FeePlusBonus(fee=3, budget=5, floor=9), "budget must be at least the floor, 6"),
-    (lambda: FeePlusBonus(fee="3", budget=5), "fee must be an integer"),
+    (lambda: FeePlusBonus(fee="3", budget=5), "fee must be an integer"),  # type: ignore[arg-type]
 ]
 
 
@@ -199,20 +203,64 @@ def test_tariffs_follow_their_function() -> None:
 
 
 def test_a_tariff_that_overflows_needs_a_cap() -> None:
-    with pytest.raises(InvalidInputError, match="must give a finite reward or have a cap"):
-        Exponential(scale=1, rate=1e6).pay([1.0], ["a"])
+    for rule in (Exponential(scale=1, rate=1e6), Identity(slope=1e30), Affine(base=1e19, slope=1)):
+        with pytest.raises(InvalidInputError, match=rf"at most {2**63 - 1} or have a cap"):
+            rule.pay([1.0], ["a"])
     assert Exponential(scale=1, rate=1e6, cap=9).pay([1.0], ["a"]).amounts == (9,)
+
+
+@given(st.lists(st.floats(1e-3, 1), min_size=1, max_size=12), st.integers(-8, 8), st.integers(1, 3))
+def test_a_wage_depends_neither_on_the_round_nor_on_how_many_came(scores, halvings, times) -> None:
+    """Late rounds agree less, all of them by a factor; and the same clients may come twice."""
+    rule = Wage(wage=1000)
+    paid = rule.pay(scores, names(len(scores))).amounts
+    late = [score * 2.0**halvings for score in scores]
+    assert rule.pay(late, names(len(late))).amounts == paid
+    assert rule.pay(scores * times, names(len(scores) * times)).amounts == paid * times
+    assert np.median(paid) == pytest.approx(1000, abs=1) or max(scores) > 2 * np.median(scores)
+
+
+def test_accounts_that_share_one_work_share_one_wage() -> None:
+    scores = [1.0] * 9 + [1 / 7] * 7
+    paid = Wage(wage=7000).pay(scores, names(16)).amounts
+    assert paid[:9] == (7000,) * 9
+    assert sum(paid[9:]) == pytest.approx(7000, abs=7)
+
+
+def test_one_round_does_not_decide() -> None:
+    assert Wage(wage=100).pay([1.0, 1.0, 50.0], ["a", "b", "c"]).amounts == (100, 100, 200)
+    assert Wage(wage=100).pay([0.0, -1.0], ["a", "b"]).amounts == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"positive:budget={2**63}",
+        f"positive:budget={10**30}",
+        f"identity:slope=1,cap={2**63}",
+        f"identity:slope=1,floor={2**63}",
+        f"softmax:budget=5,minimum={2**63}",
+        f"fee-plus-bonus:budget=5,fee={2**63 - 1}",
+        f"fee-plus-bonus:budget={2**63 - 1},fee=1",
+    ],
+)
+def test_more_money_than_a_ledger_can_hold_is_refused_when_the_rule_is_made(text: str) -> None:
+    with pytest.raises(SettingError, match=rf"must be at most {2**63 - 1}, got"):
+        parse_reward(text)
 
 
 def test_rules_are_found_by_name() -> None:
     assert set(RULES) == {
         "affine", "exponential", "fee-plus-bonus", "identity", "positive", "softmax",
+        "wage",
     }  # fmt: skip
     assert reward_rule("softmax", budget=5, alpha=2.0) == SoftmaxShare(budget=5, alpha=2.0)
     with pytest.raises(UnknownNameError, match="did you mean 'softmax'"):
         reward_rule("sofmax", budget=5)
     with pytest.raises(SettingError, match="rule 'softmax' cannot be built"):
         reward_rule("softmax", bugdet=5)
+    with pytest.raises(SettingError, match="rule 'identity' cannot be built"):
+        reward_rule("identity", slope=1.0, base=3.0)  # that is what affine is for
 
 
 @pytest.mark.parametrize(
@@ -221,6 +269,7 @@ def test_rules_are_found_by_name() -> None:
         (lambda: PositiveShare(budget=-5), "budget must not be negative, got -5"),
         (lambda: SoftmaxShare(budget=5, alpha=0), "alpha must be greater than 0, got 0"),
         (lambda: Affine(base=1, slope=-1), "slope must be greater than 0, got -1"),
+        (lambda: Wage(wage=5, most=0.5), "most must be at least 1, got 0.5"),
         (lambda: Exponential(scale=0, rate=1), "scale must be greater than 0"),
         (lambda: PositiveShare(budget=5, floor=3).pay([1.0, 1.0], ["a", "b"]), "together 6, got 5"),
         (lambda: PositiveShare(budget=5).pay([math.nan], ["a"]), "got nan at client 0"),

@@ -156,6 +156,7 @@ def test_certificate_and_score_are_those_of_the_scorer() -> None:
     updates = rng.normal(size=40_000) + rng.normal(size=(3, 40_000))
     signals = fedmerit.QuantileBins(4).quantise(updates, rng)
     result = fedmerit.score(signals, method="exact", rng=1)
+    assert result.epsilon is not None
     halves = rng.permutation(40_000) % 2
     for client in range(3):
         peers = np.delete(signals.values, client, axis=0)

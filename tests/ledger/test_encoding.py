@@ -2,11 +2,11 @@ import hashlib
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedmerit.errors import LedgerError
-from fedmerit.ledger.encoding import encode_rows, encode_value, entry_hash
+from fedmerit.ledger.encoding import encode_each, encode_rows, encode_value, entry_hash
 
 VALUES = st.one_of(
     st.none(),
@@ -28,6 +28,17 @@ def kinds(value: object) -> object:
 @given(ROWS, ROWS)
 def test_different_rows_have_different_bytes(first: list, second: list) -> None:
     assert (encode_rows(first) == encode_rows(second)) == (kinds(first) == kinds(second))
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=5), VALUES)
+@example([("a", 1), (1, 1), (1.0, 0.0), (None, -0.0)], None)
+def test_rows_at_a_time_have_the_bytes_of_single_ones(rows: list, first: object) -> None:
+    """Whatever stands in a column: 1 and 1.0 are equal, and not the same."""
+    many = rows * 50
+    single = [
+        b"L" + (3).to_bytes(8, "big") + b"".join(map(encode_value, (first, *row))) for row in many
+    ]
+    assert encode_each(many, (first,)) == single
 
 
 def test_bytes_are_those_of_the_description() -> None:

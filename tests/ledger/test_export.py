@@ -1,6 +1,7 @@
 import csv
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -51,21 +52,35 @@ def test_csv_does_not_hand_formulas_to_a_spreadsheet(tmp_path: Path) -> None:
     assert ",'@x" in text
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "=1+1", "+1", "-1", "@x", "\n=1+1", " =1+1", "\t=1", "\r=1", '"=1+1"', "'=1+1", "\xa0=1",
-        "\ufeff=1", "\u2028=1", "\x0b\x0c =1", "\x00=1", "\uff1d1+1", " \"' =1", "\n", "\tx",
-    ],
-)  # fmt: skip
-def test_nothing_that_a_spreadsheet_might_run_begins_a_cell(name: str) -> None:
-    shown = harmless(name)
-    assert shown == "'" + name.replace("\x00", "\u2400") or "\x00" in name
+SEEN_NOT = ["", " ", "\n", "\r\n", "\t", "\x00", '"', "'", "\u3000", "\u2007", "\u200d", "\u202e"]
+SEEN_NOT += [
+    "\u00ad",
+    "\u2060",
+    "\u0301",
+    "\ufeff",
+    '" \n',
+    "x;",
+    "x,",
+    "x|",
+    "x\t",
+    "x\r",
+    "x;\u3000'",
+]
+
+
+@pytest.mark.parametrize("before", SEEN_NOT, ids=ascii)
+@pytest.mark.parametrize("start", "=+-@\uff1d\uff0b\ufe66\ufe63\ufe6b\u207a\u2212", ids=ascii)
+def test_no_cell_begins_as_a_formula_whatever_comes_before_it(before: str, start: str) -> None:
+    shown = harmless(f"{before}{start}cmd|'/C calc'!A0")
     assert "\x00" not in shown
+    for cell in re.split(r"[,;|\t\r\n]", shown):
+        seen = cell.lstrip(' "`\u3000\u2007\u2400\u200d\u202e\u00ad\u2060\u0301\ufeff')
+        assert not seen.startswith(start), shown
 
 
 def test_a_cell_does_not_end_at_a_nul() -> None:
     assert harmless("ann\x00=1") == "ann\u2400=1"
+    assert harmless("\n=1") == "'\n'=1"
     for plain in ("ann", "client-7", "a=b", "1", "", " ann", 7, -0.5, None):
         assert harmless(plain) == plain
 

@@ -1,6 +1,7 @@
 """Heads kept elsewhere: what was cut, emptied, swapped or continued twice is told."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger import Head, Ledger, SigningKey, append_head, read_head, read_log
 from fedmerit.ledger.heads import to_json
+from fedmerit.ledger.signing import HEAD
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger
 
@@ -148,16 +150,33 @@ def test_an_older_copy_is_not_written_to(path: Path, log: Path, tmp_path: Path) 
         assert ledger.verify().rounds == 4
 
 
+@pytest.mark.parametrize("digest", ["0" * 64, "f" * 64], ids=["below", "above"])
+def test_a_chain_beside_the_newest_anchor_is_not_written_to(
+    path: Path, log: Path, digest: str
+) -> None:
+    with Ledger.open(path, key=KEY) as ledger:
+        head = ledger.signed_head()
+    log.parent.mkdir()
+    append_head(log, replace(head, hash=digest, public_key=None, signature=None))
+    with pytest.raises(LedgerCorruptError, match="must go on from its newest anchor, 3 entries"):
+        grow(path, 3, anchor=log)
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
         (lambda lines: lines[1:], "it does not follow from the line before"),
         (lambda lines: [lines[0], lines[0]], "it does not follow from the line before"),
-        (lambda lines: [lines[0].replace(b'"rounds": 2', b'"rounds": 9'), lines[1]],
+        (lambda lines: [lines[0].replace(b'"rounds": 2, "runs": 1', b'"rounds": 1, "runs": 2'),
+                        lines[1]],
          "the signature of the witness does not hold"),
+        (lambda lines: [lines[0].replace(b'"rounds": 2', b'"rounds": 9')], "got 3 and 10"),
+        (lambda lines: [lines[0].replace(b'"rounds": 2, "runs": 1, "sequence": 3',
+                                         b'"rounds": 0, "runs": 0, "sequence": 0')], "got 0 and 0"),
+        (lambda lines: [lines[0].replace(b'"at": "', b'"at": "' + b"x" * 10**4)], "at most 10000"),
         (lambda lines: [lines[0].replace(b"20", b"19", 1), lines[1]], "line 1 of"),
         (lambda lines: [b"{}", lines[1]], "a line must have at, head, previous, witness"),
-        (lambda lines: [b"[" * 100_000, lines[1]], "it must be JSON"),
+        (lambda lines: [b"[" * 9_000, lines[1]], "it must be JSON"),
         (lambda lines: [b"\xff", lines[1]], "it must be JSON"),
         (lambda lines: [lines[0].replace(b'"sequence": 3', b'"sequence": -3')], "must be a count"),
         (lambda lines: [lines[0].replace(b'"runs": 1', b'"runs": true')], "must be a count"),
@@ -241,3 +260,76 @@ def test_appending_needs_a_place_to_write(path: Path, tmp_path: Path) -> None:
         head = ledger.signed_head()
     with pytest.raises(LedgerError, match=r"cannot open .* for writing"):
         append_head(tmp_path / "missing" / "x.log", head)
+
+
+def test_nobody_else_can_put_in_a_head_that_the_ledger_does_not_have(path, log) -> None:
+    """It would stay for ever, and the good ledger would look cut from then on."""
+    anchor(path, log, key=WITNESS)
+    with Ledger.open(path, read_only=True) as ledger:
+        head = ledger.signed_head()
+    far = replace(head, sequence=2**62 + 1, runs=1, rounds=2**62, hash="ab" * 32)
+    with pytest.raises(LedgerCorruptError, match="the signature does not hold"):
+        append_head(log, far, key=WITNESS)
+    unsigned = replace(far, public_key=None, signature=None)
+    with pytest.raises(LedgerCorruptError, match=r"must go on being signed with .*, got none"):
+        append_head(log, unsigned, key=WITNESS)
+    other = SigningKey.generate()
+    signed = replace(
+        far, public_key=other.public_key.hex(), signature=other.sign(far.message, HEAD).hex()
+    )
+    with pytest.raises(LedgerCorruptError, match="or with a key that you name"):
+        append_head(log, signed, key=WITNESS)
+    grow(path, 3)
+    anchor(path, log, key=WITNESS)
+    assert problem(path, log) is None
+
+
+def test_a_new_key_of_an_anchored_ledger_must_be_named(path: Path, log: Path) -> None:
+    anchor(path, log)
+    new = SigningKey.generate()
+    with Ledger.open(path, key=new) as ledger:
+        ledger.start_run({}, "1")
+        with pytest.raises(LedgerCorruptError, match="or with a key that you name"):
+            ledger.anchor(log)
+        with pytest.raises(LedgerCorruptError, match="it is not signed with the given key"):
+            ledger.anchor(log, public_key=new.public_key)
+        ledger.anchor(log, public_key=[KEY.public_key, new.public_key])
+        ledger.append(make_record(1))
+        ledger.anchor(log)
+    assert len(read_log(log)) == 3
+
+
+def test_a_bad_ledger_is_not_anchored(path: Path, log: Path) -> None:
+    with Forger(path) as connection:
+        connection.execute("UPDATE scores SET reward = 9")
+    with pytest.raises(LedgerCorruptError, match="round 1 of run 1"):
+        anchor(path, log)
+    assert not log.exists()
+
+
+@pytest.mark.parametrize("content", [b"x", b"a note without an end", b'{"hash": "', b"\x00" * 99])
+def test_a_file_that_is_no_log_is_left_as_it_is(path: Path, log: Path, content: bytes) -> None:
+    log.parent.mkdir()
+    log.write_bytes(content)
+    with pytest.raises(LedgerError, match="must be a log of heads"):
+        anchor(path, log)
+    assert log.read_bytes() == content
+
+
+def test_a_ledger_that_its_log_does_not_know_is_not_written_to(path, log, tmp_path) -> None:
+    anchor(path, log)
+    make_ledger(tmp_path / "other.ledger", rounds=1, key=KEY)
+    for other in (log, tmp_path / "missing.log"):
+        with pytest.raises(LedgerCorruptError, match="must be known to the log"):
+            grow(tmp_path / "other.ledger", 2, anchor=other)
+    with Ledger.open(tmp_path / "new.ledger", key=KEY, anchor=log) as ledger:
+        ledger.start_run({}, "1")  # a new one has nothing that could be missing
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a file without an end")
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for source in (Path("/dev/zero"), tmp_path / "pipe"):
+        for read in (read_log, read_head, SigningKey.load):
+            with pytest.raises(LedgerError, match="it must be a file"):
+                read(source)

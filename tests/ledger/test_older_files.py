@@ -1,5 +1,6 @@
 """Files that earlier versions wrote are read, verified, migrated and continued, bit for bit."""
 
+import gzip
 import shutil
 import sqlite3
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.ledger.builders import make_record
 from tests.ledger.test_verification import Forger, check
 
 # A run of two rounds, the second with agreement, as the second version wrote it.
-SECOND = Path(__file__).parent / "files" / "version2.ledger"
+SECOND = Path(__file__).parent / "files" / "version2.ledger.gz"
 SECOND_HEAD = "dadbcf6738a00fd94b84b56493bfacc9755dd4d32b60a6dad5852068e3c5822b"
 SECOND_RECORDS = [
     RoundRecord(
@@ -40,7 +41,7 @@ SECOND_RECORDS = [
     ),
 ]
 # A signed run of two rounds, as the third version wrote it.
-THIRD = Path(__file__).parent / "files" / "version3.ledger"
+THIRD = Path(__file__).parent / "files" / "version3.ledger.gz"
 THIRD_HEAD = "4cbab1de24a320eb1365e2e58dd51f433b2c890317a84ad3d9fae7468d5430f5"
 FIRST_HEAD = "eecc25b574ec85257f23ae8305e7355298817bff4ecfc1878652bebbd6bd0046"
 FIRST_SCORES = [
@@ -50,9 +51,15 @@ FIRST_SCORES = [
 ]
 
 
+def unpacked(stored: Path, folder: Path) -> Path:
+    path = folder / "run.ledger"
+    path.write_bytes(gzip.decompress(stored.read_bytes()))
+    return path
+
+
 @pytest.fixture
 def second(tmp_path: Path) -> Path:
-    return Path(shutil.copy(SECOND, tmp_path / "run.ledger"))
+    return unpacked(SECOND, tmp_path)
 
 
 @pytest.fixture
@@ -107,7 +114,7 @@ def test_a_file_of_the_second_version_is_read_without_touching_it(second: Path) 
         assert export(ledger, second.with_name("out.csv"), "csv") == 2
     view = open_source(second)
     assert (list(view.records), view.chain.problem) == (SECOND_RECORDS, None)
-    assert second.read_bytes() == SECOND.read_bytes()
+    assert second.read_bytes() == gzip.decompress(SECOND.read_bytes())
 
 
 def test_a_file_of_the_second_version_is_migrated_and_continued(second: Path) -> None:
@@ -183,7 +190,7 @@ def test_an_old_file_that_claims_to_be_new_is_found(second: Path) -> None:
 
 @pytest.fixture
 def third(tmp_path: Path) -> Path:
-    return Path(shutil.copy(THIRD, tmp_path / "run.ledger"))
+    return unpacked(THIRD, tmp_path)
 
 
 def key_of_the_third() -> SigningKey:
@@ -201,7 +208,7 @@ def test_a_signed_file_of_the_third_version_is_read_and_paid_from_as_it_is(third
         assert ledger.pay_list(public_key=key.public_key).total == 600
         with pytest.raises(LedgerError, match="must be of version 4"):
             ledger.signed_head()
-    assert third.read_bytes() == THIRD.read_bytes()
+    assert third.read_bytes() == gzip.decompress(THIRD.read_bytes())
 
 
 def test_a_signed_file_of_the_third_version_is_migrated_and_continued(third: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger import Ledger, Payout, SigningKey, store
+from fedmerit.ledger import Ledger, Payout, SigningKey, read_log, store
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger
@@ -149,6 +149,45 @@ def test_a_bad_ledger_pays_nobody(path: Path) -> None:
         connection.execute("UPDATE scores SET reward = reward + 1 WHERE reward > 0")
     with open_reader(path) as ledger, pytest.raises(LedgerCorruptError, match="round 1 of run 1"):
         ledger.pay_list()
+
+
+class Meanwhile(list):
+    """Heads of a log; whoever can write the file does so while they are compared."""
+
+    def __init__(self, heads, act) -> None:
+        super().__init__(heads)
+        self.act = act
+
+    def __iter__(self):
+        self.act()
+        return super().__iter__()
+
+
+def test_what_is_changed_behind_the_verification_is_not_paid(path: Path, tmp_path: Path) -> None:
+    """Raw bytes of the file are no matter of transactions: a page is read from it when needed."""
+    key, owed, wanted = SigningKey.generate(), 0x12345678, 0x7FFFFFFF
+    clients = tuple(
+        ClientRecord(f"client {i:04}", 0.5, 1.0, reward=owed, label="x" * 200) for i in range(1000)
+    )
+    with Ledger.open(path, key=key) as ledger:
+        ledger.start_run({}, "1")
+        for number in range(1, 31):
+            ledger.append(RoundRecord(number, clients))
+        ledger.anchor(tmp_path / "heads.log")
+    assert path.stat().st_size > 4_000_000  # more than SQLite keeps in memory
+    before = path.read_bytes()
+
+    def act() -> None:
+        with path.open("r+b") as file:
+            file.write(before.replace(owed.to_bytes(4, "big"), wanted.to_bytes(4, "big")))
+
+    with open_reader(path) as ledger:
+        anchors = Meanwhile(read_log(tmp_path / "heads.log"), act)
+        try:
+            found = ledger.pay_list(public_key=key.public_key, anchors=anchors)
+        except LedgerCorruptError:
+            return
+        assert found.total == 30 * 1000 * owed
 
 
 def test_an_unsigned_run_in_a_signed_ledger_is_never_paid(path: Path) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fedmerit.columns import CLIENT
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_log
 from fedmerit.ledger.statement import read_json, to_json
 from tests.ledger.builders import make_ledger, make_record
-from tests.ledger.test_older_files import THIRD, key_of_the_third
+from tests.ledger.test_older_files import THIRD, key_of_the_third, unpacked
 from tests.ledger.test_verification import Forger
 
 KEY = SigningKey.generate()
@@ -160,16 +161,94 @@ def test_a_statement_of_a_second_chain_is_told_by_an_anchor(path: Path, tmp_path
 
 
 def test_rows_of_older_versions_are_stated_and_not_proven(tmp_path: Path) -> None:
-    path = Path(shutil.copy(THIRD, tmp_path / "run.ledger"))
+    path = unpacked(THIRD, tmp_path)
     old = check_statement(statement(path))
-    assert (old.ok, [s.proven for s in old.rounds], old.total) == (True, [False, False], 200)
+    assert (old.ok, [s.proven for s in old.rounds]) == (True, [False, False])
+    assert (old.total, old.stated) == (0, 200)
     key = key_of_the_third()
     with Ledger.open(path, key=key) as ledger:
         ledger.resume_run(1)
         ledger.append(make_record(3))
     new = check_statement(statement(path), public_key=key.public_key)
     assert [s.proven for s in new.rounds] == [False, False, True]
+    assert (new.total, new.stated) == (100, 200)
     assert any("2 rows are of before version 4" in words for words in new.open)
+
+
+def as_before_version_4(forged: dict, *sequences: int, reward: int = 10**9) -> dict:
+    """Pass entries off as ones without a tree, whose rows nobody can check."""
+    hashes = {}
+    with Ledger.open(forged.pop("path"), read_only=True) as ledger:
+        query = "SELECT sequence, hash FROM entries"
+        hashes = dict(ledger._connection.execute(query).fetchall())
+    for sequence in sequences:
+        entry = forged["entries"][sequence - 1]
+        del entry["version"]
+        entry["hash"] = hashes[sequence].hex()
+    for row in forged["rows"]:
+        if row["sequence"] in sequences:
+            row["values"][7] = reward
+    return forged
+
+
+@pytest.mark.parametrize("sequences", [(2,), (1, 2), (1, 2, 3), (4,)])
+def test_a_round_cannot_be_passed_off_as_one_from_before_there_were_proofs(path, sequences) -> None:
+    forged = as_before_version_4(statement(path) | {"path": path}, *sequences)
+    assert not check_statement(forged, public_key=KEY.public_key).ok
+    unsigned = check_statement(forged)
+    assert unsigned.total <= 300  # what is not proven is not pay
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    older = tmp_path / "older"
+    older.mkdir()
+    return unpacked(THIRD, older)
+
+
+def test_a_row_is_stated_once(path: Path, older: Path) -> None:
+    forged = statement(path)
+    forged["rows"].append(forged["rows"][0])
+    assert "must be stated once" in check_statement(forged, public_key=KEY.public_key).problem
+    old = statement(older)
+    old["rows"].append(old["rows"][0])
+    assert "must be stated once" in check_statement(old).problem
+
+
+def test_a_log_that_begins_behind_a_statement_shows_nothing_of_it(path, tmp_path) -> None:
+    """A second chain, shorter than the first head that anybody kept, agrees with no head."""
+    early = statement(path)
+    with Ledger.open(path, key=KEY) as ledger:
+        ledger.resume_run(1)
+        ledger.append(make_record(4))
+        ledger.anchor(tmp_path / "heads.log")
+    known = {"public_key": KEY.public_key, "anchors": read_log(tmp_path / "heads.log")}
+    found = check_statement(early, **known)
+    assert found.ok
+    assert not any(words.startswith("one ledger for all") for words in found.proven)
+    assert any(words.startswith("one ledger for all, behind entry 0") for words in found.open)
+    whole = check_statement(statement(path), **known)
+    assert any(words.startswith("one ledger for all") for words in whole.proven)
+    assert not any(words.startswith("one ledger for all") for words in whole.open)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("reward", value) for value in ("100", 1e308, [], {}, True)],
+        *[("client", ["client 1"]), ("kind", 7), ("detail", {}), ("twin", [1]), ("score", "x")],
+    ],
+)
+def test_what_is_only_stated_is_of_the_right_kind_too(older, name: str, value: object) -> None:
+    forged = statement(older)
+    names = [column.name for column in CLIENT if column.used_in(3)]
+    for row in forged["rows"]:
+        row["values"][1 + names.index(name)] = value
+    if name == "client":
+        forged["client"] = value
+    found = check_statement(forged)
+    assert not found.ok
+    assert (found.total, found.stated) == (0, 0)
 
 
 def test_a_bad_ledger_makes_no_statement(path: Path) -> None:

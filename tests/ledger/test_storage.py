@@ -1,5 +1,6 @@
 """One file, one writer, whatever names lead to it; nothing is walked in a file that was changed."""
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
-from fedmerit.ledger import Ledger
+from fedmerit.ledger import Ledger, RunRecorder
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger, check
 
@@ -53,6 +54,7 @@ def names_of(path: Path, tmp_path: Path) -> dict[str, Path]:
     return names
 
 
+@pytest.mark.slow
 def test_no_second_writer_by_any_name_nor_when_the_note_is_gone(path: Path, tmp_path: Path) -> None:
     with Ledger.open(path) as ledger:
         ledger.start_run({}, "1")
@@ -143,6 +145,82 @@ def test_links_in_a_circle_are_an_error_of_ours(tmp_path: Path) -> None:
         Ledger.open("nul\0byte", read_only=True)
 
 
+def planted(path: Path, how: str, tmp_path: Path) -> Path:
+    """Put something in the place of the note beside a ledger; return a file that must stay."""
+    note, other = path.with_name("run.ledger.lock"), tmp_path / "precious.txt"
+    other.write_text("mine")
+    if how == "link":
+        note.symlink_to(other)
+    elif how == "hard link":
+        os.link(other, note)
+    elif how == "dangling link":
+        note.symlink_to(tmp_path / "new.txt")
+    elif how == "pipe":
+        os.mkfifo(note)
+    elif how == "endless":
+        note.symlink_to("/dev/zero")
+    else:
+        note.mkdir()
+    return other
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes")
+@pytest.mark.parametrize("how", ["link", "hard link", "dangling link", "pipe", "endless", "folder"])
+def test_the_note_of_a_writer_is_written_nowhere_else(path: Path, tmp_path: Path, how: str) -> None:
+    other = planted(path, how, tmp_path)
+    with Ledger.open(path) as ledger:
+        ledger.start_run({}, "1")
+        assert other.read_text() == "mine"
+        assert not (tmp_path / "new.txt").exists()
+        assert second_writer(path) == "LedgerBusyError"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes")
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("how", ["pipe", "link", "endless", "folder"])
+def test_what_is_no_file_of_sqlites_is_not_waited_for(path: Path, how: str, ending: str) -> None:
+    make_ledger(path)
+    beside = path.with_name(path.name + ending)
+    if how == "pipe":
+        os.mkfifo(beside)
+    elif how == "folder":
+        beside.mkdir()
+    else:
+        beside.symlink_to("/dev/zero" if how == "endless" else path.with_name("elsewhere"))
+    for read_only in (True, False):
+        with pytest.raises(LedgerError, match="must be a file that SQLite wrote"):
+            Ledger.open(path, read_only=read_only)
+
+
+def test_a_trigger_that_is_planted_under_a_writer_runs_never(path: Path) -> None:
+    with Ledger.open(path) as ledger:
+        ledger.start_run({}, "1")
+        connection = sqlite3.connect(path)
+        connection.execute(
+            "CREATE TRIGGER bonus AFTER INSERT ON entries "
+            "BEGIN INSERT INTO clients VALUES (9, 'm'); END"
+        )
+        connection.close()
+        for write in (lambda: ledger.append(make_record(1)), lambda: ledger.start_run({}, "1")):
+            with pytest.raises(LedgerCorruptError, match="trigger bonus is unknown"):
+                write()
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM entries").fetchone() == (1,)
+    assert connection.execute("SELECT count(*) FROM clients").fetchone() == (0,)
+    connection.close()
+
+
+@pytest.mark.parametrize("version", [-1, -(2**31), 0])
+def test_a_version_that_there_never_was_is_refused(path: Path, version: int) -> None:
+    make_ledger(path)
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+    for read_only in (True, False):
+        with pytest.raises(LedgerError, match="is a database, but not a fedmerit ledger"):
+            Ledger.open(path, read_only=read_only)
+
+
 ENDLESS = """CREATE VIEW {table} AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
     SELECT i AS sequence, 'run' AS kind, 0 AS recorded_at, x'00' AS hash, NULL AS signature,
     i AS run, i AS round, '' AS client, i AS number, 0 AS reward FROM n"""
@@ -198,6 +276,9 @@ DAMAGE = [
     "runs SET config = '{'",
     "runs SET config = '" + "[" * 100_000 + "'",
     "runs SET config = x'00ff'",
+    "runs SET config = 'null'",
+    "runs SET config = '[]'",
+    "runs SET config = '7'",
     "runs SET public_key = 'text'",
     "runs SET software = x'ff'",
     "entries SET recorded_at = 'noon'",
@@ -207,6 +288,9 @@ DAMAGE = [
     "rounds SET round = 'one' || sequence",
     "rounds SET version = 'four'",
     "rounds SET version = x'00'",
+    "rounds SET run = x'ff'",
+    "rounds SET run = 'x'",
+    "scores SET p_value = 9e999",
     "clients SET client = x'ff00' || number",
     "clients SET client = CAST(x'ff' AS TEXT) || number",
     "scores SET score = 'high'",
@@ -226,6 +310,7 @@ DAMAGE = [
     "agreements SET pairs = x''",
     "identity SET ledger = 'text'",
     "identity SET secret = x'00'",
+    "identity SET secret = CAST(x'eda080' AS TEXT)",
 ]
 
 
@@ -244,8 +329,11 @@ def test_a_damaged_row_ends_in_an_error_of_ours_wherever_it_is_met(path: Path, d
     out = path.parent
     for arguments in (
         ["ledger", "show", path],
+        ["ledger", "verify", path, "--json"],
         ["ledger", "pay", path],
         ["ledger", "head", path],
+        ["ledger", "anchor", path, "--to", out / "x.log"],
+        ["statement", path, "--client", "client 1", "--out", out / "x-1.json"],
         ["ledger", "export", path, "--out", out / "x.csv"],
         ["ledger", "export", path, "--out", out / "x.json"],
         ["ledger", "export", path, "--out", out / "x.parquet"],
@@ -254,9 +342,15 @@ def test_a_damaged_row_ends_in_an_error_of_ours_wherever_it_is_met(path: Path, d
         result = CliRunner().invoke(app, list(map(str, arguments)))
         expected = (SystemExit, FedMeritError, type(None))
         assert isinstance(result.exception, expected), (arguments, result.exception)
-    try:
-        with Ledger.open(path) as ledger:
-            ledger.resume_run(1)
-            ledger.append(make_record(4))
-    except FedMeritError:
-        pass
+    for use in (_append, _record, Ledger.to_pandas, Ledger._repr_html_):
+        with contextlib.suppress(FedMeritError), Ledger.open(path) as ledger:
+            use(ledger)
+
+
+def _append(ledger: Ledger) -> None:
+    ledger.resume_run(1)
+    ledger.append(make_record(4))
+
+
+def _record(ledger: Ledger) -> None:
+    RunRecorder(ledger, {}, "1", fingerprint="x", resume=True)(make_record(1))

@@ -7,6 +7,7 @@ from fedmerit.errors import LedgerError, SettingError
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import ClientSummary, Ledger, Payout
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
+from tests.ledger.builders import make_ledger
 from tests.ledger.test_verification import Forger
 
 COPY, LATE = Flag(Kind.COPY, twin="ann"), Flag(Kind.ABSENT)  # the second accuses nobody
@@ -96,3 +97,13 @@ def test_sums_of_a_file_that_an_older_version_let_through_are_exact(tmp_path: Pa
 def test_window_must_be_positive(ledger: Ledger) -> None:
     with pytest.raises(SettingError, match="window must be at least 1, got 0"):
         ledger.summaries(window=0)
+
+
+def test_numbers_that_no_ledger_holds_are_not_called_damage(tmp_path: Path) -> None:
+    make_ledger(tmp_path / "run.ledger")
+    with Ledger.open(tmp_path / "run.ledger", read_only=True) as ledger:
+        for ask in ({"run": 2**70}, {"window": 2**70}):
+            with pytest.raises(LedgerError, match="must fit in 64 bits"):
+                ledger.summaries(**ask)
+        with pytest.raises(LedgerError, match="run must fit in 64 bits"):
+            ledger.payouts(run=-(2**70))

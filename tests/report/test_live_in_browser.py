@@ -188,7 +188,7 @@ def test_runs_are_listed_and_two_are_compared(quiet_page, tmp_path):
         write_ledger(tmp_path / "third.ledger", make_records(rounds=1))
         holds(page, "runs-table", 3)
         page.get_by_label("Find a run").fill("thi")
-        assert page.locator("#runs-table tbody th").all_inner_texts() == ["third"]
+        expect(page.locator("#runs-table tbody th")).to_have_text(["third"], timeout=20_000)
         page.get_by_label("Find a run").fill("")
         for name in ("plain", "merit"):
             page.get_by_label(f"select {name}").check()

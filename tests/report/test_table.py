@@ -89,6 +89,17 @@ def test_fewer_points_keep_totals_means_and_reasons(each):
             assert points.why[place] == (accusing or told or [0])[0]
 
 
+def test_rounds_may_come_after_the_courses_were_read():
+    made = records()
+    table = Table.of(made[:25])
+    table.courses()
+    for record in made[25:]:
+        table.add(record)
+    for course, expected in zip(table.courses(), Table.of(made).courses(), strict=True):
+        for name in ("at", "score", "weight", "p_value", "epsilon", "reward", "value"):
+            np.testing.assert_array_equal(getattr(course, name), getattr(expected, name))
+
+
 def largest(values):
     known = values[~np.isnan(values)]
     return known.max() if len(known) else np.nan

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.incentive.lies import Candidate, Report, signal_lies, update_lies
+from fedmerit.incentive.lies import (
+    Candidate,
+    Report,
+    account_lies,
+    signal_lies,
+    update_lies,
+)
 from fedmerit.incentive.search import Rows, best_map
 from fedmerit.incentive.truthfulness import (
     certificate,
@@ -23,7 +29,8 @@ from fedmerit.rng import RandomSource, as_generator
 from fedmerit.types import FloatArray, Signals
 from fedmerit.validation import check_count, check_matrix, check_signals
 
-ScoreUpdates = Callable[[FloatArray], NDArray[np.float64]]
+# From updates, (k, d), and own earlier reports, (k, n, d) or None, to scores, (k,).
+ScoreUpdates = Callable[[FloatArray, FloatArray | None], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,7 @@ def audit_updates(
     score: ScoreUpdates,
     *,
     public: FloatArray | None = None,
+    previous: FloatArray | None = None,
     clients: Sequence[int] | None = None,
     settings: AuditSettings | None = None,
     rng: RandomSource = None,
@@ -176,25 +184,36 @@ def audit_updates(
     """Try lies about float updates on any scorer; there is no certificate, so `epsilon` is NaN.
 
     Lies of the kind "peer" use other clients' reports, which none should see: they show what
-    collusion or a leak would be worth.
+    collusion or a leak would be worth. Of "accounts" the score is what all of them get together;
+    they have the same past.
 
-    `score` maps (k, d) updates to k scores. Let it use the same random numbers in every call, or
-    the noise of the scorer drowns the gain.
+    `score` maps (k, d) updates and (k, n, d) earlier reports, `previous` or None, to k scores. Let
+    it use the same random numbers in every call, or the noise of the scorer drowns the gain.
     """
     settings = settings or AuditSettings()
     generator = as_generator(rng)
     matrix = check_matrix(updates, min_clients=2)
-    truth = score(matrix)
+    truth = score(matrix, previous)
     found = []
     for client in _check_clients(clients, len(matrix)):
 
         def judge(report: Report, client: int = client) -> float:
             reported = matrix.copy()
             reported[client] = report
-            return float(score(reported)[client])
+            return float(score(reported, previous)[client])
 
-        candidates = update_lies(matrix[client], public, np.delete(matrix, client, axis=0))
-        lies = _try(candidates, judge, float(truth[client]), settings, generator)
+        def judge_all(reports: Report, client: int = client) -> float:
+            rows = [*(c for c in range(len(matrix)) if c != client), *[client] * len(reports)]
+            reported = matrix[rows]
+            reported[-len(reports) :] = reports
+            past = None if previous is None else previous[rows]
+            return float(score(reported, past)[-len(reports) :].sum())
+
+        own, honest = matrix[client], float(truth[client])
+        past = None if previous is None else previous[client]
+        candidates = update_lies(own, public, np.delete(matrix, client, axis=0), past)
+        lies = _try(candidates, judge, honest, settings, generator)
+        lies += _try(account_lies(own), judge_all, honest, settings, generator)
         found.append(ClientAudit(client, float(truth[client]), float("nan"), tuple(lies)))
     return tuple(found)
 

@@ -22,6 +22,7 @@ NOISE_SCALES = (0.1, 0.3, 1.0, 3.0)
 MIXES = (-1.0, -0.3, 0.3, 1.0)
 FACTORS = (-1.0, 0.1, 0.5, 2.0, 10.0)
 POWERS = (0.5, 2.0)
+ACCOUNTS = (2, 4, 7)
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,35 @@ def signal_lies(own: Levels, levels: int, public: Levels | None = None) -> Itera
 
 
 def update_lies(
-    own: FloatArray, public: FloatArray | None = None, peers: FloatArray | None = None
+    own: FloatArray,
+    public: FloatArray | None = None,
+    peers: FloatArray | None = None,
+    past: FloatArray | None = None,
 ) -> Iterator[Candidate]:
     """Yield lies about the float update `own`, (d,).
 
     `public` are vectors that every client knows, (r, d); `peers` are reports of other clients,
-    (m, d), which this one has got hold of.
+    (m, d), which this one has got hold of; `past` are earlier reports of its own, (n, d).
     """
     yield from _own_lies(own)
     for index, row in enumerate(() if public is None else public):
         yield from _public_lies(own, row, index)
     if peers is not None and len(peers):
         yield from _peer_lies(own, peers)
+    if past is not None and len(past):
+        yield from _past_lies(own, past)
+
+
+def account_lies(own: FloatArray) -> Iterator[Candidate]:
+    """Yield one work under several names: reports (accounts, d), the first of which is the truth.
+
+    The others add noise, to look different.
+    """
+    for count in ACCOUNTS:
+        yield fixed("accounts", f"{count} accounts", np.tile(own, (count, 1)))
+        for share in NOISE_SHARES:
+            text = f"{count} accounts, noise of {share:g} standard deviations"
+            yield Candidate("accounts", text, partial(_accounts, own, count, share))
 
 
 def _own_lies(own: FloatArray) -> Iterator[Candidate]:
@@ -131,6 +149,13 @@ def _peer_lies(own: FloatArray, peers: FloatArray) -> Iterator[Candidate]:
     yield fixed("peer", "mean of own and all peers' mean", (own + everybody) / 2)
 
 
+def _past_lies(own: FloatArray, past: FloatArray) -> Iterator[Candidate]:
+    for index, report in enumerate(past):
+        yield fixed("own past", f"own earlier report {index}", report)
+        yield fixed("own past", f"own update plus own earlier report {index}", own + report)
+    yield fixed("own past", "mean of own earlier reports", past.mean(axis=0))
+
+
 def _as_long_as(own: FloatArray, other: FloatArray) -> FloatArray:
     length = float(np.linalg.norm(other))
     scaled: FloatArray = other * (float(np.linalg.norm(own)) / length) if length > 0 else other
@@ -148,6 +173,12 @@ def _moved(own: Levels, step: int, levels: int, rng: Random) -> Report:
 
 def _mixed(own: Report, other: Report, share: float, rng: Random) -> Report:
     return np.where(rng.random(own.size) < share, other, own)
+
+
+def _accounts(own: FloatArray, count: int, share: float, rng: Random) -> Report:
+    reports = np.tile(own, (count, 1))
+    reports[1:] += rng.normal(0, share * float(np.std(own)), (count - 1, own.size))
+    return reports
 
 
 def _noisy(own: FloatArray, scale: float, rng: Random) -> Report:

@@ -22,6 +22,8 @@ _EXP = Context(prec=34, Emin=-(10**12), Emax=10**12)
 # ratio would have more digits than there is room for.
 _NEGLIGIBLE = 60
 _MAX_EXPONENT = 1e9
+# What a ledger, and most programs of banks, can hold.
+MOST = 2**63 - 1
 
 
 def split(
@@ -168,6 +170,8 @@ def check_amount(name: str, value: object) -> int:
         raise SettingError(f"{name} must be an integer of the smallest unit, got {value!r}")
     if value < 0:
         raise SettingError(f"{name} must not be negative, got {value}")
+    if value > MOST:
+        raise SettingError(f"{name} must be at most {MOST}, got {value}")
     return value
 
 

@@ -1,8 +1,9 @@
 """Reward rules: from the scores of a round to what each client is paid.
 
-Two families. A *tariff* pays every client by its own score, R = f(Q) with f increasing, whatever
+Three families. A *tariff* pays every client by its own score, R = f(Q) with f increasing, whatever
 the others do: the total is open. A *pot* divides a fixed budget: the total is certain, but a client
-also gains when its rivals lose, so pair it with :mod:`fedmerit.incentive.cross_group`.
+also gains when its rivals lose, so pair it with :mod:`fedmerit.incentive.cross_group`. A *wage* is
+for a typical client of the round, whichever round that is.
 
 Every rule says in its settings what an excluded client (flagged, or its reply rejected) is paid: at
 most what the least paid of the others gets. Settings that contradict each other are refused when
@@ -14,6 +15,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
+from fractions import Fraction
+from statistics import median
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import InvalidInputError, SettingError, UnknownNameError
 from fedmerit.incentive.money import (
+    MOST,
     Share,
     check_amount,
     check_clients,
@@ -29,6 +33,9 @@ from fedmerit.incentive.money import (
     split,
 )
 from fedmerit.validation import check_number
+
+# What a rule may pay for; a panel pays for value, see `fedmerit.panel.Panel`.
+COLUMNS = ("score", "worked")
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,12 @@ class RewardRule(ABC):
         What a client gets at most.
     minimum : int
         Smallest amount worth sending: less than this is not paid out, and not given to others.
+    column : str
+        What is paid in a round: "score", or "worked", the same to all who worked, once for each
+        work.
+    size_cap : float
+        Multiplies what is paid by the data size that a client claims, relative to the median of the
+        round, but by at most so much. 0: sizes do not count.
     """
 
     name: ClassVar[str]
@@ -82,8 +95,13 @@ class RewardRule(ABC):
     floor: int = 0
     cap: int | None = None
     minimum: int = 0
+    column: str = "score"
+    size_cap: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.column not in COLUMNS:
+            raise UnknownNameError.of("column", self.column, COLUMNS)
+        check_number("size_cap", self.size_cap, least=0)
         check_amount("excluded_pay", self.excluded_pay)
         check_amount("floor", self.floor)
         check_amount("minimum", self.minimum)
@@ -185,9 +203,9 @@ class Tariff(RewardRule):
             value = math.inf
         if self.cap is not None and value >= self.cap:
             return self.cap
-        if not math.isfinite(value):
+        if not value <= MOST:
             raise InvalidInputError(
-                f"rule {self.name!r} must give a finite reward or have a cap, "
+                f"rule {self.name!r} must give a reward of at most {MOST} or have a cap, "
                 f"got {value} for score {score:g}"
             )
         return max(self.floor, math.floor(value))
@@ -347,6 +365,7 @@ class FeePlusBonus(PositiveShare):
         check_amount("fee", self.fee)
         super().__post_init__()
         self._check_promises({"fee": self.fee})
+        check_amount("fee and budget together", self.fee + self.budget)
 
     def _check_budget(self, promises: Mapping[str, int]) -> None:
         """Fees and excluded pay come on top of the budget, which lifts them to the floor."""
@@ -373,9 +392,41 @@ class FeePlusBonus(PositiveShare):
         return [self.fee + bonus for bonus in bonuses], self.budget + fees
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wage(RewardRule):
+    """`wage` for a typical client of the round, and in proportion to the score for the others.
+
+    Typical is the median of the positive scores. So the pay that a client can expect depends
+    neither on the round in which it is drawn, although honest reports agree less as training goes
+    on, nor on how many others are, and accounts that share one work share one wage. One round does
+    not decide: nobody gets more than `most` wages in it.
+    """
+
+    name: ClassVar[str] = "wage"
+
+    wage: int
+    most: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_amount("wage", self.wage)
+        check_number("most", self.most, least=1)
+
+    def _earn(
+        self,
+        scores: list[float],
+        clients: list[str],  # noqa: ARG002
+        excluded: int,  # noqa: ARG002
+    ) -> tuple[list[int], int | None]:
+        typical = median([score for score in scores if score > 0] or [1.0])
+        ratios = [min(max(score, 0.0) / typical, self.most) for score in scores]
+        earned = [max(self.floor, math.floor(Fraction(ratio) * self.wage)) for ratio in ratios]
+        return [amount if self.cap is None else min(amount, self.cap) for amount in earned], None
+
+
 RULES: dict[str, type[RewardRule]] = {
     rule.name: rule
-    for rule in (Affine, Exponential, FeePlusBonus, Identity, PositiveShare, SoftmaxShare)
+    for rule in (Affine, Exponential, FeePlusBonus, Identity, PositiveShare, SoftmaxShare, Wage)
 }
 
 
@@ -412,8 +463,9 @@ def parse_reward(text: str) -> RewardRule:
 
     Examples
     --------
-    >>> parse_reward("positive:budget=10000,minimum=100")
-    PositiveShare(excluded_pay=0, floor=0, cap=None, minimum=100, budget=10000)
+    >>> rule = parse_reward("positive:budget=10000,minimum=100,column=worked")
+    >>> rule.budget, rule.minimum, rule.column
+    (10000, 100, 'worked')
     """
     name, _, listed = text.partition(":")
     settings: dict[str, Any] = {}
@@ -425,7 +477,9 @@ def parse_reward(text: str) -> RewardRule:
     return reward_rule(name.strip(), **settings)
 
 
-def _value(name: str, text: str) -> int | float | bool:
+def _value(name: str, text: str) -> int | float | bool | str:
+    if name == "column":
+        return text
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"
     for kind in (int, float):

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from fedmerit.ledger.schema import migrate, version_of
 from fedmerit.lock import identity_of
 
 _BUSY_SECONDS = 10.0
+_BESIDE = ("-wal", "-shm", "-journal")
 _PRIMARY_CODE = 0xFF  # the low byte; the rest says more about the same error
 # What reading a damaged row may end in: a number where text belongs, JSON that is none, ...
 _DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
@@ -102,6 +104,7 @@ def connect_writer(path: Path, draw: Callable[[int], bytes]) -> sqlite3.Connecti
     """Open or create the ledger at `path`, behind all links; the caller holds the writer lock."""
     with translated(f"open {path}"):
         _require_one_name(path)
+        _require_files_beside(path)
         connection = _connect(path, "mode=rwc")
         try:
             version_of(connection, str(path))  # before anything in a foreign file is touched
@@ -122,6 +125,7 @@ def connect_reader(place: Place) -> sqlite3.Connection:
     path = place.path
     with translated(f"open {path}"):
         _require_one_name(path)
+        _require_files_beside(path)
         connection = _connect(path, "mode=ro" + ("&immutable=1" if place.at_rest else ""))
         try:
             connection.execute("PRAGMA query_only = ON")
@@ -166,6 +170,15 @@ def _require_one_name(path: Path) -> None:
             f"a ledger must have one name, got {names} (hard links) at {path}: "
             "copy it, or remove the other names"
         )
+
+
+def _require_files_beside(path: Path) -> None:
+    """Refuse what is no file where SQLite keeps its own: a pipe would never answer."""
+    for ending in _BESIDE:
+        beside = path.with_name(path.name + ending)
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(beside.lstat().st_mode):
+                raise LedgerError(f"{beside} must be a file that SQLite wrote, got something else")
 
 
 def _state(path: Path) -> tuple[int, int]:

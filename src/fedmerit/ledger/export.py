@@ -4,6 +4,8 @@ import base64
 import csv
 import json
 import math
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
@@ -25,8 +27,10 @@ _TYPES = (
     | {column.name: column.sort.arrow for column in CLIENT}
 )
 COLUMNS = tuple(_TYPES)
-_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_SKIPPED = "".join(map(chr, range(0x21))) + "\x7f\u0085\u00a0\u200b\u2028\u2029\ufeff\u2400'\"`"
+_FORMULA_STARTS = frozenset("=+-@\u2212")
+_SKIPPED = frozenset("'\"`\u2400")
+# Where one program or another begins a new cell, whatever quotes the writer used.
+_CELL_ENDS = re.compile("([,;|\\t\\r\\n\\v\\f\u0085\u2028\u2029])")
 _PARQUET_ROUNDS = 64  # rounds per row group: enough to compress, few enough to hold
 
 
@@ -84,16 +88,25 @@ def _write_csv(ledger: Ledger, path: Path, since: datetime | None) -> int:
 def harmless(value: object) -> object:
     """Make text safe for a spreadsheet: client ids come from strangers.
 
-    What would run as a formula is quoted, also behind spaces, line ends and quotes, which some
-    programs skip. A NUL, behind which others see nothing, is written as its picture.
+    What would run as a formula is quoted, also behind what cannot be seen and quotes, which some
+    programs skip, and behind a separator of another country's programs. A NUL, behind which others
+    see nothing, is written as its picture.
     """
     if not isinstance(value, str):
         return value
     shown = value.replace("\x00", "\u2400")
-    runs = shown.lstrip(_SKIPPED).startswith(_FORMULA_STARTS) or shown.startswith(
-        ("\t", "\r", "\n")
-    )
-    return "'" + shown if runs else shown
+    cells = "".join("'" + part if _runs(part) else part for part in _CELL_ENDS.split(shown))
+    begins = _runs(shown) or shown.startswith(("\t", "\r", "\n"))
+    return "'" + cells if begins and not cells.startswith("'") else cells
+
+
+def _runs(cell: str) -> bool:
+    """Whether the first character that is seen begins a formula, in whatever width it is drawn."""
+    for char in cell:
+        unseen = char.isspace() or not char.isprintable() or unicodedata.category(char) == "Mn"
+        if not (unseen or char in _SKIPPED):
+            return unicodedata.normalize("NFKC", char)[0] in _FORMULA_STARTS
+    return False
 
 
 def _write_json(ledger: Ledger, path: Path, since: datetime | None) -> int:

@@ -7,26 +7,31 @@ that everybody can read, or the log of a witness, who signs every line with a ke
 
 Whoever keeps a log sees heads only, never a row. It refuses a head that goes back behind one that
 it has seen of the same ledger, and a second head for the same number of entries: two chains that
-were continued from one backup cannot both be in it.
+were continued from one backup cannot both be in it. Once a head was signed, those behind it must be
+signed with the same key, or another one that is named: nobody else can put in a head that the
+ledger does not have, and so make it look cut.
 """
 
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
+from fedmerit.files import names_to_disk, read_at_most
 from fedmerit.ledger.encoding import encode_row
 from fedmerit.ledger.signing import HEAD, WITNESS, SigningKey, signature_holds
 from fedmerit.lock import WriterLock
 
 _MOST_BYTES = 1 << 30
+_MOST_LINE = 10_000  # bytes; a line has about 800
 _FIRST = "0" * 64
+_LINE_START = b'{"at": "'
 
 
 @dataclass(frozen=True)
@@ -105,12 +110,18 @@ def head_from(values: object) -> Head:
     for name in ("sequence", "runs", "rounds"):
         if type(fields[name]) is not int or not 0 <= fields[name] < 2**63:
             raise LedgerCorruptError(f"{name} of a head must be a count, got {fields[name]!r}")
+    entries = fields["runs"] + fields["rounds"]
+    if not entries or entries != fields["sequence"]:
+        raise LedgerCorruptError(
+            f"a head must count as many entries as runs and rounds, and some, got "
+            f"{fields['sequence']} and {entries}"
+        )
     return Head(**fields)
 
 
 def read_head(path: Path) -> Head:
     """Read a head that was written as JSON."""
-    return head_from(_json(_read(path), f"{path} must hold a head"))
+    return head_from(_json(_read(path, _MOST_LINE), f"{path} must hold a head"))
 
 
 def read_log(path: Path, witness: bytes | None = None) -> list[Anchor]:
@@ -120,8 +131,10 @@ def read_log(path: Path, witness: bytes | None = None) -> list[Anchor]:
     """
     anchors: list[Anchor] = []
     previous = _FIRST
-    for number, line in enumerate(_lines(_read(path)), 1):
+    for number, line in enumerate(_lines(_read(path, _MOST_BYTES)), 1):
         try:
+            if len(line) > _MOST_LINE:
+                raise LedgerCorruptError(f"it must have at most {_MOST_LINE} bytes")
             fields = _fields(Anchor, _json(line, "it must be JSON"), "a line")
             anchor = Anchor(**fields | {"head": head_from(fields["head"])})
             _check_line(anchor, previous, witness)
@@ -137,15 +150,23 @@ def append_head(
     head: Head,
     *,
     key: SigningKey | None = None,
+    public_key: Collection[bytes] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Anchor:
     """Add a head to the log at `path` and return its line; one that is there already is returned.
 
+    `key` is that of a witness, and `public_key` are keys that may sign heads of the ledger beside
+    the one that signed the newest.
+
     Raises
     ------
     LedgerCorruptError
-        The head goes back behind one of the same ledger, or is another one for as many entries.
+        The head goes back behind one of the same ledger, is another one for as many entries, or is
+        not signed as it must be.
     """
+    problem = head.problem()
+    if problem is not None:
+        raise LedgerCorruptError(f"the head: {problem}")
     lock = WriterLock(path, busy=LedgerBusyError, failed=LedgerError)
     try:
         known = read_log(path, None if key is None else key.public_key)
@@ -153,6 +174,7 @@ def append_head(
             if anchor.head == head:
                 return anchor
         _require_growth(known, head)
+        _require_key(known, head, public_key or ())
         content = path.read_bytes()
         lines = _lines(content)
         previous = hashlib.sha256(lines[-1]).hexdigest() if lines else _FIRST
@@ -163,12 +185,17 @@ def append_head(
             anchor = Anchor(head, at, previous, key.public_key.hex(), signature.hex())
         # A line without an end was being written when a machine died: nobody was told of it.
         whole = sum(len(line) + 1 for line in lines)
+        torn = content[whole:]
+        if not (torn.startswith(_LINE_START) or _LINE_START.startswith(torn)):
+            raise LedgerError(f"{path} must be a log of heads, got another file")
         with path.open("r+b") as file:
             file.truncate(whole)
             file.seek(whole)
             file.write(to_json(anchor).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
+        if not lines:
+            names_to_disk(path.parent)
         return anchor
     except OSError as error:
         raise LedgerError(f"cannot write {path}: {error.strerror or error}") from error
@@ -193,6 +220,18 @@ def _require_growth(known: Sequence[Anchor], head: Head) -> None:
             f"heads of a ledger must go on from the last one seen, {seen.sequence} entries ending "
             f"in {seen.hash} on {anchor.at}, got {head.sequence} entries ending in {head.hash}: "
             "the ledger was cut, or two chains were continued from one copy"
+        )
+
+
+def _require_key(known: Sequence[Anchor], head: Head, named: Collection[bytes]) -> None:
+    signed = [a.head.public_key for a in known if a.head.ledger == head.ledger]
+    newest = signed[-1] if signed else None
+    if newest is None or head.public_key == newest:
+        return
+    if head.public_key is None or bytes.fromhex(head.public_key) not in named:
+        raise LedgerCorruptError(
+            f"heads of a ledger must go on being signed with {newest}, or with a key that you name "
+            f"(--public-key), got {head.public_key or 'none'}"
         )
 
 
@@ -232,11 +271,9 @@ def _lines(content: bytes) -> list[bytes]:
     return content.split(b"\n")[:-1]
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most: int) -> bytes:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise LedgerError(f"{path} must be at most {_MOST_BYTES} bytes")
-        return path.read_bytes()
+        return read_at_most(path, most)
     except (OSError, ValueError) as error:
         raise LedgerError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from error
 

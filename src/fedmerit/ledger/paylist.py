@@ -1,19 +1,18 @@
-"""Pay lists: what is owed for one stretch of the chain, from what was verified.
+"""Pay lists: what is owed for one stretch of the chain, from the very rows that were verified.
 
 A list covers every round behind one entry up to another, and no other round. Lists put end to end,
 each beginning where the last one ended, pay every round once. The same stretch gives the same list
 with the same id, however often it is asked for and whatever is recorded meanwhile.
 """
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
-from fedmerit.ledger.reading import Selection, sequence_of, to_microseconds
-from fedmerit.ledger.summary import Payout, read_payouts
-from fedmerit.ledger.verification import Verification
+from fedmerit.ledger.reading import Selection, parse_hash, to_microseconds
+from fedmerit.ledger.summary import Payout, add_up
+from fedmerit.ledger.verification import CheckedEntry, Verification
 
 _LABEL = "fedmerit pay list 1"
 
@@ -56,40 +55,36 @@ class PayList:
         return entry_hash((self.id, client)).hex()[:32]
 
 
-def read_paylist(
-    connection: sqlite3.Connection, checked: Verification, selection: Selection, until: str | None
+def pay_list_of(
+    entries: Sequence[CheckedEntry], selection: Selection, until: str | None
 ) -> PayList:
-    """List what is owed, in the snapshot in which the ledger was `checked`.
+    """List what is owed for rounds of a chain that was verified; nothing is read again.
 
     Raises
     ------
     LedgerError
         The selection is not one stretch of the chain: some round would be lost, or paid again.
     """
-    checked.require()
-    first = 0 if selection.after is None else sequence_of(connection, selection.after)
-    end = until or checked.head
-    last = 0 if end is None else sequence_of(connection, end)
+    first = 0 if selection.after is None else _place(entries, selection.after)
+    end = until or (entries[-1].hash.hex() if entries else None)
+    last = 0 if end is None else _place(entries, end)
     if last < first:
         raise LedgerError("until must be an entry behind that of after, got one before it")
-    listed: list[tuple[int, int, int, bytes]] = connection.execute(
-        "SELECT e.sequence, r.run, e.recorded_at, e.hash "
-        "FROM rounds r JOIN entries e USING (sequence) ORDER BY e.sequence"
-    ).fetchall()
-    inside = [row for row in listed if first < row[0] <= last]
-    chosen = [row for row in inside if _is_chosen(row, selection)]
+    rounds = [entry for entry in entries if entry.is_round]
+    inside = [found for found in rounds if first < found.sequence <= last]
+    chosen = [found for found in inside if _is_chosen(found, selection)]
     _require_stretch(inside, chosen, selection)
     if len(chosen) < len(inside):
-        end = chosen[-1][3].hex() if chosen else selection.after
-    begin = chosen[0][0] if chosen else first + 1
-    before = [row for row in listed if row[0] < begin]
-    payouts = tuple(read_payouts(connection, [row[0] for row in chosen]))
-    start = before[-1][3] if before else FIRST_PREVIOUS
-    stop = chosen[-1][3] if chosen else start
+        end = chosen[-1].hash.hex() if chosen else selection.after
+    begin = chosen[0].sequence if chosen else first + 1
+    before = [found for found in rounds if found.sequence < begin]
+    payouts = tuple(add_up(zip(found.clients, found.rewards, strict=True) for found in chosen))
+    start = before[-1].hash if before else FIRST_PREVIOUS
+    stop = chosen[-1].hash if chosen else start
     rows = [(payout.client, payout.amount, payout.rounds) for payout in payouts]
     return PayList(
         id=entry_hash((_LABEL, start, stop), (rows,)).hex(),
-        after=before[-1][3].hex() if before else None,
+        after=before[-1].hash.hex() if before else None,
         head=end,
         rounds=len(chosen),
         earlier=len(before) if selection.after is None else 0,
@@ -107,15 +102,23 @@ def require_one_origin(checked: Verification) -> None:
         )
 
 
-def _is_chosen(row: tuple[int, int, int, bytes], selection: Selection) -> bool:
-    in_run = selection.run is None or row[1] == selection.run
-    return in_run and (selection.since is None or row[2] >= to_microseconds(selection.since))
+def _place(entries: Sequence[CheckedEntry], digest: str) -> int:
+    """Return the place in the chain of the entry with hash `digest`."""
+    wanted = parse_hash(digest)
+    for entry in entries:
+        if entry.hash == wanted:
+            return entry.sequence
+    raise LedgerError(f"hash must be that of an entry of this ledger, got {digest}")
+
+
+def _is_chosen(found: CheckedEntry, selection: Selection) -> bool:
+    in_run = selection.run is None or found.run == selection.run
+    since = selection.since
+    return in_run and (since is None or found.recorded_at >= to_microseconds(since))
 
 
 def _require_stretch(
-    inside: Sequence[tuple[int, int, int, bytes]],
-    chosen: Sequence[tuple[int, int, int, bytes]],
-    selection: Selection,
+    inside: Sequence[CheckedEntry], chosen: Sequence[CheckedEntry], selection: Selection
 ) -> None:
     if not chosen:
         return

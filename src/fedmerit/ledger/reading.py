@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fedmerit.errors import LedgerError
+from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger.heads import Head
 from fedmerit.ledger.records import require_types
 from fedmerit.ledger.rows import Reader, identity_of
 from fedmerit.ledger.schema import IDENTITY_SINCE
+from fedmerit.ledger.values import integer
 from fedmerit.types import RoundRecord
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,7 +55,7 @@ class Selection:
     def where(self, connection: sqlite3.Connection) -> tuple[str, dict[str, Any]]:
         """Return a condition on rounds r and entries e, and its parameters."""
         values = {
-            "run": self.run,
+            "run": None if self.run is None else integer("run", self.run),
             "since": None if self.since is None else to_microseconds(self.since),
             "after": None if self.after is None else sequence_of(connection, self.after),
         }
@@ -147,6 +148,8 @@ def read_runs(connection: sqlite3.Connection) -> list[RunInfo]:
         require_types("public_key", (key,), bytes)
         require_types("config", (config,), str)
         settings = json.loads(config)
+        if not isinstance(settings, dict):
+            raise LedgerCorruptError(f"config must be a mapping, got {type(settings).__name__}")
         found.append(RunInfo(run, from_microseconds(started), software, settings, key, rounds))
     return found
 
@@ -166,5 +169,6 @@ def read_round(reader: Reader, place: Place) -> StoredRound:
     """Read one round."""
     sequence, run, number, recorded_at, digest = place
     require_types("hash", (digest,), bytes)
+    require_types("run", (run,), int)
     record = reader.rows(sequence).record(number)
     return StoredRound(sequence, run, from_microseconds(recorded_at), digest.hex(), record)

@@ -141,7 +141,7 @@ def version_of(connection: sqlite3.Connection, path: str) -> int:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if owner != APPLICATION_ID and (tables or version):
+    if (owner != APPLICATION_ID and (tables or version)) or (tables and version < 1):
         raise LedgerError(f"{path} is a database, but not a fedmerit ledger")
     if version > len(MIGRATIONS):
         raise LedgerError(
@@ -190,6 +190,21 @@ def require_intact(connection: sqlite3.Connection) -> None:
     changed = altered(connection)
     if changed is not None:
         raise LedgerCorruptError(f"the schema was changed: {changed}")
+
+
+class Guard:
+    """Looks at the schema whenever SQLite says that it was changed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._counter: int | None = None  # of the schema that was looked at
+
+    def check(self) -> None:
+        """Refuse a file whose schema is not ours, or no longer."""
+        counter = self._connection.execute("PRAGMA schema_version").fetchone()[0]
+        if counter != self._counter:
+            require_intact(self._connection)
+            self._counter = counter
 
 
 def altered(connection: sqlite3.Connection) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedmerit.errors import LedgerError, MissingExtraError
+from fedmerit.files import names_to_disk, read_at_most
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,6 +22,7 @@ ENTRY = b"fedmerit ledger 1 signature\x00"
 HEAD = b"fedmerit ledger 4 head\x00"
 WITNESS = b"fedmerit witness 1 head\x00"
 KEY_BYTES = 32
+_MOST_BYTES = 10_000  # of a file with a key
 
 
 def _needs_cryptography(error: ImportError) -> MissingExtraError:
@@ -54,7 +56,7 @@ class SigningKey:
         except ImportError as error:
             raise _needs_cryptography(error) from error
         try:
-            content = Path(path).read_bytes()
+            content = read_at_most(Path(path), _MOST_BYTES)
             mode = Path(path).stat().st_mode
             key = load_pem_private_key(content, password=None)
         except (OSError, ValueError, TypeError) as error:
@@ -84,6 +86,9 @@ class SigningKey:
             raise LedgerError(f"cannot write a new key to {path}: {error.strerror}") from error
         with os.fdopen(handle, "wb") as file:
             file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())  # what it signs is on the disk at once, so the key must be
+        names_to_disk(Path(path).parent)
 
     @property
     def public_key(self) -> bytes:

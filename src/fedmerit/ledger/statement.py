@@ -6,7 +6,9 @@ its round. Whoever has the operator's public key can check that these rows are i
 ends with this head. It cannot show that no other row speaks of the client; the operator could leave
 one out of the statement, not out of the ledger.
 
-Rounds that were recorded before version 4 have no tree. Their rows are stated, not proven.
+Rounds that were recorded before version 4 have no tree. Their rows are stated, not proven, and do
+not count as pay. A newer round cannot pass for such a one: versions never go back, and the key
+signs something else since version 4.
 """
 
 import json
@@ -29,11 +31,11 @@ from fedmerit.ledger.entries import (
 )
 from fedmerit.ledger.heads import Anchor, Head, head_from
 from fedmerit.ledger.merkle import inclusion_proof, leaf_hash, root_from, root_of, salts_of
-from fedmerit.ledger.reading import newest_head
-from fedmerit.ledger.records import TABLES, RoundRows
+from fedmerit.ledger.reading import newest_head, parse_hash
+from fedmerit.ledger.records import TABLES, RoundRows, require_types
 from fedmerit.ledger.rows import Reader, identity_of
 from fedmerit.ledger.schema import IDENTITY_SINCE
-from fedmerit.ledger.signing import HEAD, signature_holds
+from fedmerit.ledger.signing import ENTRY, HEAD, signature_holds
 from fedmerit.version import __version__
 
 FORM = 1
@@ -95,8 +97,13 @@ class StatementCheck:
 
     @property
     def total(self) -> int:
-        """All rewards."""
-        return sum(stated.reward or 0 for stated in self.rounds)
+        """Rewards of all proven rows."""
+        return sum(stated.reward or 0 for stated in self.rounds if stated.proven)
+
+    @property
+    def stated(self) -> int:
+        """Rewards that are stated only."""
+        return sum(stated.reward or 0 for stated in self.rounds if not stated.proven)
 
 
 def read_statement(connection: sqlite3.Connection, client: str) -> dict[str, Any]:
@@ -248,8 +255,11 @@ class _Checker:
     run_keys: dict[int, str | None] = field(default_factory=dict)
     rounds: list[StatedRound] = field(default_factory=list)
     head: Head | None = None
+    anchored: int = 0
 
     def check(self) -> None:
+        if not isinstance(self.statement["client"], str):
+            raise _BadStatementError("client must be text")
         ledger = self.statement["ledger"]
         self.ledger = None if ledger is None else bytes.fromhex(ledger)
         for name in ("entries", "rows"):
@@ -257,8 +267,13 @@ class _Checker:
                 raise _BadStatementError(f"{name} must be a list")
         self._walk()
         self._check_head()
+        places: set[tuple[int, object, object]] = set()
         for row in self.statement["rows"]:
             self.rounds.append(self._row(row))
+            place = (row["sequence"], row["table"], row["values"][0])
+            if place in places:
+                raise _BadStatementError(f"a row must be stated once, got {place} twice")
+            places.add(place)
         if self.anchors is not None:
             self._check_anchors(self.anchors)
 
@@ -271,11 +286,13 @@ class _Checker:
                 raise _BadStatementError(f"entry {at} must be a run or a round")
             is_run = entry["kind"] == "run"
             runs, rounds = runs + is_run, rounds + (not is_run)
-            link = Link(previous, at, entry["recorded_at"], runs, rounds)
+            link = Link(previous, at, _whole(entry["recorded_at"]), runs, rounds)
             if is_run:
-                self.run_keys[entry["run"]] = entry["public_key"]
+                self.run_keys[_whole(entry["run"])] = entry["public_key"]
             if "version" not in entry:
-                previous = bytes.fromhex(entry["hash"])
+                if self.entries and "version" in self.entries[-1]:
+                    raise _BadStatementError(f"entry {at} must have a version, as those before it")
+                previous = parse_hash(entry["hash"])
             elif _whole(entry["version"]) < IDENTITY_SINCE:
                 raise _BadStatementError(f"entry {at} must be of version {IDENTITY_SINCE} or later")
             elif self.ledger is None:
@@ -322,9 +339,13 @@ class _Checker:
             raise _BadStatementError(f"{where}: a row must have {1 + len(used)} values")
         if values[1] != self.statement["client"]:
             raise _BadStatementError(f"{where}: the row is that of another client")
+        for column, value in zip(used, values[1:], strict=True):
+            require_types(column.name, (value,), column.sort.read)
         proven = "version" in entry
         if proven:
             self._check_row(row, entry, where)
+        if self.keys is not None:
+            self._check_origin(entry, where)
         named = dict(zip((column.name for column in used), values[1:], strict=True))
         return _stated(entry, table, named, proven=proven)
 
@@ -336,25 +357,32 @@ class _Checker:
         found = root_from(leaf_hash(data), _whole(row["leaf"]), entry["leaves"], proof)
         if found is None or found.hex() != entry["root"]:
             raise _BadStatementError(f"{where}: the row is not in the round")
-        if self.keys is not None:
-            key = self.run_keys.get(entry["run"])
-            known = key is not None and bytes.fromhex(key) in self.keys
-            if not known or "signature" not in entry:
-                raise _BadStatementError(f"{where}: it is not signed with the given key")
+
+    def _check_origin(self, entry: Mapping[str, Any], where: str) -> None:
+        """Require that an entry with rows is signed; since version 4 `_walk` has checked how."""
+        key = self.run_keys.get(entry["run"])
+        known = key is not None and bytes.fromhex(key) in (self.keys or ())
+        if not known or key is None or "signature" not in entry:
+            raise _BadStatementError(f"{where}: it is not signed with the given key")
+        if "version" in entry:
+            return
+        signature, digest = bytes.fromhex(entry["signature"]), bytes.fromhex(entry["hash"])
+        if not signature_holds(bytes.fromhex(key), signature, digest, ENTRY):
+            raise _BadStatementError(f"{where}: the signature does not hold")
 
     def _check_anchors(self, anchors: Sequence[Anchor]) -> None:
         own = [a.head for a in anchors if self.ledger and a.head.ledger == self.ledger.hex()]
         if not own:
             raise _BadStatementError("the log of heads knows nothing of this ledger")
         for head in own:
-            if head.sequence <= len(self.hashes) and (
-                self.hashes[head.sequence - 1].hex() != head.hash
-            ):
+            if head.sequence > len(self.hashes):
+                continue
+            if self.hashes[head.sequence - 1].hex() != head.hash:
                 raise _BadStatementError(
                     f"entry {head.sequence} is not the one in the log of heads: this statement is "
                     "of another chain"
                 )
-        self.anchored = max(head.sequence for head in own)
+            self.anchored = max(self.anchored, head.sequence)
 
     def levels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         proven, left_open = [], []
@@ -370,12 +398,15 @@ class _Checker:
             left_open.append("origin: give the operator's public key (--public-key)")
         else:
             proven.append("origin: the head and every proven row are signed with the given key")
-        if self.anchors is None:
-            left_open.append("one ledger for all: compare the head with a log of heads (--anchor)")
-        else:
+        if self.anchored:
             proven.append(
                 f"one ledger for all: the chain has the heads of the log, up to entry "
-                f"{min(self.anchored, len(self.hashes))}"
+                f"{self.anchored}"
+            )
+        if self.anchored < len(self.hashes):
+            left_open.append(
+                f"one ledger for all, behind entry {self.anchored}: compare it with a log of heads "
+                "that goes as far (--anchor)"
             )
         left_open.append("that no other row speaks of the client")
         return tuple(proven), tuple(left_open)
@@ -429,7 +460,7 @@ def _whole(value: object) -> int:
 def _stated(
     entry: Mapping[str, Any], table: str, named: Mapping[str, Any], *, proven: bool
 ) -> StatedRound:
-    place = (entry["run"], entry["round"], entry["recorded_at"])
+    place = (_whole(entry["run"]), _whole(entry["round"]), _whole(entry["recorded_at"]))
     if table == "rejections":
         refused = rejection_from(named)
         flag = Flag(refused.kind, refused.reason)

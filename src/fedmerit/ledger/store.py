@@ -22,7 +22,7 @@ from fedmerit.ledger.connection import (
     translated,
 )
 from fedmerit.ledger.heads import Anchor, Head, append_head, read_log
-from fedmerit.ledger.paylist import PayList, read_paylist, require_one_origin
+from fedmerit.ledger.paylist import PayList, pay_list_of, require_one_origin
 from fedmerit.ledger.reading import (
     RunInfo,
     Selection,
@@ -35,11 +35,11 @@ from fedmerit.ledger.reading import (
 )
 from fedmerit.ledger.records import RoundRows
 from fedmerit.ledger.rows import Reader, identity_of
-from fedmerit.ledger.schema import require_intact
+from fedmerit.ledger.schema import Guard
 from fedmerit.ledger.signing import SigningKey
 from fedmerit.ledger.statement import read_statement
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
-from fedmerit.ledger.verification import Trust, Verification, verify
+from fedmerit.ledger.verification import CheckedEntry, Trust, Verification, verify
 from fedmerit.ledger.writing import Writer
 from fedmerit.lock import WriterLock
 from fedmerit.tables import Table, Tabular, to_html
@@ -69,7 +69,7 @@ class Ledger(Tabular):
         self._writer = writer
         self._guard = threading.RLock()
         self._process = os.getpid()
-        self._intact: int | None = None  # counter of the schema that was looked at
+        self._schema = Guard(connection)
         # A ledger that was never closed must not lock out the next one once it is forgotten.
         self._shut = weakref.finalize(self, _shut, connection, lock)
 
@@ -173,10 +173,32 @@ class Ledger(Tabular):
         path: str | os.PathLike[str],
         *,
         key: SigningKey | None = None,
+        public_key: Keys | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Anchor:
-        """Add the head to a log elsewhere, signed if `key`, that of a witness, is given."""
-        return append_head(Path(path), self.signed_head(), key=key, clock=clock)
+        """Verify the ledger and add its head to a log elsewhere.
+
+        A head that was put under a bad ledger would stay in the log for ever, and the good one
+        would never pass again.
+
+        Parameters
+        ----------
+        path : path
+            The log.
+        key : SigningKey, optional
+            That of a witness, which signs the line.
+        public_key : bytes or several, optional
+            Every run must be signed with this key, or one of these. Needed where the key of a
+            ledger that was anchored before has changed.
+        """
+        keys = _keys(public_key)
+        with self._reading("anchor the head"), snapshot(self._connection):
+            checked = verify(self._connection, Trust(keys=keys))
+            checked.require()
+            head = self.signed_head()
+        if head.hash != checked.head:
+            raise LedgerCorruptError("the newest entry must be the one that was verified")
+        return append_head(Path(path), head, key=key, public_key=keys, clock=clock)
 
     def start_run(self, config: Mapping[str, Any] | object, software_version: str) -> int:
         """Record a new run, to which `append` will add; return its number.
@@ -283,12 +305,14 @@ class Ledger(Tabular):
         LedgerError
             Rounds would be lost or paid twice.
         """
-        with self._reading("list payouts"), snapshot(self._connection):
-            checked = verify(self._connection, Trust(after, _keys(public_key), anchors))
+        entries: list[CheckedEntry] = []
+        with self._reading("list payouts"):
+            trust = Trust(after, _keys(public_key), anchors)
+            checked = verify(self._connection, trust, entries)
             checked.require()
             if public_key is None:
                 require_one_origin(checked)
-            return read_paylist(self._connection, checked, Selection(run, since, after), until)
+            return pay_list_of(entries, Selection(run, since, after), until)
 
     def statement(self, client: str) -> dict[str, Any]:
         """Return what `client` is shown of the ledger, with proofs: plain values for JSON.
@@ -340,11 +364,8 @@ class Ledger(Tabular):
     def _reading(self, action: str) -> Iterator[None]:
         with self._guard, translated(action):
             self._check_process()
-            counter = self._connection.execute("PRAGMA schema_version").fetchone()[0]
+            self._schema.check()
             self._place.check()
-            if counter != self._intact:
-                require_intact(self._connection)
-                self._intact = counter
             yield
 
     @contextmanager
@@ -376,11 +397,15 @@ def _keys(public_key: Keys | None) -> frozenset[bytes] | None:
 
 
 def _require_ahead(connection: sqlite3.Connection, log: Path) -> None:
-    """Refuse a ledger that is behind its newest anchor, or beside it."""
+    """Refuse a ledger that is behind its newest anchor, or beside it, or that has none."""
     identity = identity_of(connection)
-    if identity is None or not log.exists():
-        return
-    own = [a for a in read_log(log) if a.head.ledger == identity.ledger.hex()]
+    known = read_log(log) if log.exists() else []
+    own = [a for a in known if identity is not None and a.head.ledger == identity.ledger.hex()]
+    if not own and head_of(connection) is not None:
+        raise LedgerCorruptError(
+            f"a ledger with entries must be known to the log {log}, got none of its heads: it is "
+            "another ledger, or must be anchored first"
+        )
     for anchor in own[-1:]:
         found = connection.execute(
             "SELECT hash FROM entries WHERE sequence = ?", (anchor.head.sequence,)

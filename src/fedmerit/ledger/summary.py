@@ -1,7 +1,7 @@
 """Contribution and pay over rounds, client by client."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fedmerit.columns import CLIENT
@@ -9,6 +9,7 @@ from fedmerit.errors import LedgerCorruptError
 from fedmerit.ledger.reading import Selection
 from fedmerit.ledger.records import require_types
 from fedmerit.ledger.schema import schema_of
+from fedmerit.ledger.values import integer
 from fedmerit.validation import check_count
 
 _LABEL_SINCE = next(column.since for column in CLIENT if column.name == "label")
@@ -61,7 +62,7 @@ def read_summaries(
     connection: sqlite3.Connection, selection: Selection, window: int
 ) -> list[ClientSummary]:
     """Summarise every client that was scored or rejected, by id."""
-    size = check_count("window", window, least=1)
+    size = integer("window", check_count("window", window, least=1))
     condition, values = selection.where(connection)
     picked = (
         "WITH picked AS (SELECT e.sequence FROM rounds r JOIN entries e USING (sequence) "
@@ -129,24 +130,28 @@ def read_summaries(
 
 
 def read_payouts(connection: sqlite3.Connection, rounds: Sequence[int]) -> list[Payout]:
-    """Add up rewards by client over entries, by id; clients that are owed nothing are left out."""
-    amounts: dict[int, int] = {}
-    counts: dict[int, int] = {}
-    for sequence in rounds:
-        rows = connection.execute(
-            "SELECT client, reward FROM scores WHERE sequence = ? AND reward > 0", (sequence,)
-        )
-        paid: dict[int, int] = {}
+    """Add up rewards by client over entries, by id; see `add_up`."""
+    names = dict(connection.execute("SELECT number, client FROM clients").fetchall())
+    require_types("client", names.values(), str)
+    query = "SELECT client, reward FROM scores WHERE sequence = ?"
+    found = (connection.execute(query, (sequence,)).fetchall() for sequence in rounds)
+    return add_up(((names[client], reward) for client, reward in rows) for rows in found)
+
+
+def add_up(rounds: Iterable[Iterable[tuple[str, int | None]]]) -> list[Payout]:
+    """Add up rewards of rounds by client, by id; clients that are owed nothing are left out."""
+    amounts: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    for rows in rounds:
+        paid: dict[str, int] = {}
         for client, reward in rows:
-            paid[client] = paid.get(client, 0) + reward
+            require_types("reward", (reward,), int)
+            if reward is not None and reward > 0:
+                paid[client] = paid.get(client, 0) + reward
         for client, reward in paid.items():
             amounts[client] = amounts.get(client, 0) + reward
             counts[client] = counts.get(client, 0) + 1
-    names = dict(connection.execute("SELECT number, client FROM clients").fetchall())
-    require_types("client", names.values(), str)
-    require_types("reward", amounts.values(), int)
-    found = [Payout(names[number], amounts[number], counts[number]) for number in amounts]
-    return sorted(found, key=lambda payout: payout.client)
+    return [Payout(client, amounts[client], counts[client]) for client in sorted(amounts)]
 
 
 def _or_nan(value: float | None) -> float:

@@ -89,6 +89,27 @@ class Trust:
     anchors: Sequence[Anchor] | None = None
 
 
+@dataclass(frozen=True)
+class CheckedEntry:
+    """An entry as it was read to be hashed: who pays from it pays what was verified.
+
+    Attributes
+    ----------
+    is_round : bool
+        Whether it is a round, or the start of a run.
+    clients, rewards : sequence
+        Of each row of a round.
+    """
+
+    sequence: int
+    run: int
+    recorded_at: int
+    hash: bytes
+    is_round: bool
+    clients: Sequence[str] = ()
+    rewards: Sequence[int | None] = ()
+
+
 class _BadEntryError(Exception):
     pass
 
@@ -106,6 +127,7 @@ class _Checker:
     rounds: int = 0
     run: int | None = None
     round: int | None = None
+    kept: list[CheckedEntry] | None = None
 
     def walk(self) -> None:
         self.identity = identity_of(self.connection)
@@ -129,6 +151,8 @@ class _Checker:
             if found != digest:
                 raise _BadEntryError("the content is not what was recorded")
             self._check_signature(key, signature, link, digest, counted=counted)
+            if self.kept is not None:
+                self.kept.append(self._checked(link, digest, is_round=not is_run))
             self.previous = digest
             self.hashes.append(digest)
             self.rounds += not is_run
@@ -158,19 +182,36 @@ class _Checker:
         ).fetchone()
         if row is None:
             raise _BadEntryError(f"the round of entry {link.sequence} is missing")
-        self.run, self.round = run, number = row
+        run, number = row
+        require_types("run", (run,), int)
+        require_types("round", (number,), int)
+        self.run, self.round = run, number
         if run not in self.keys:
             raise _BadEntryError("its run was not started before it")
         rows = self.reader.rows(link.sequence)
         stray = self.reader.stray_value(link.sequence, rows.version)
         if stray is not None:
             raise _BadEntryError(f"{stray} must be empty in a round of version {rows.version}")
+        self.rows = rows
         if rows.version < IDENTITY_SINCE:
             return old_round_hash(link, run, number, rows), self.keys[run], False
         if self.identity is None:
             raise _BadEntryError("the ledger has no identity")
         fields = round_fields(link, self.identity, run, number, rows)
         return entry_hash(fields), self.keys[run], True
+
+    def _checked(self, link: Link, digest: bytes, *, is_round: bool) -> CheckedEntry:
+        assert self.run is not None, "every entry is of a run"
+        columns = self.rows.client_columns() if is_round else {}
+        return CheckedEntry(
+            link.sequence,
+            self.run,
+            link.recorded_at,
+            digest,
+            is_round,
+            columns.get("client", ()),
+            columns.get("reward", ()),
+        )
 
     def _check_signature(
         self,
@@ -297,11 +338,16 @@ class _Checker:
         return tuple(proven), tuple(left_open)
 
 
-def verify(connection: sqlite3.Connection, trust: Trust) -> Verification:
-    """Check everything, as of one moment; see `Ledger.verify`."""
+def verify(
+    connection: sqlite3.Connection, trust: Trust, kept: list[CheckedEntry] | None = None
+) -> Verification:
+    """Check everything, as of one moment; see `Ledger.verify`.
+
+    What each entry pays is put into `kept`, as it was hashed.
+    """
     if trust.head is not None:
         parse_hash(trust.head)
-    checker = _Checker(connection, trust)
+    checker = _Checker(connection, trust, kept=kept)
     problem = None
     try:
         with translated("read it"), snapshot(connection):

@@ -15,7 +15,7 @@ from fedmerit.ledger.entries import Link, Run, round_fields, run_fields, signed_
 from fedmerit.ledger.reading import head_of, newest_head
 from fedmerit.ledger.records import RoundRows
 from fedmerit.ledger.rows import Reader, identity_of
-from fedmerit.ledger.schema import IDENTITY_SINCE, insertion
+from fedmerit.ledger.schema import IDENTITY_SINCE, Guard, insertion
 from fedmerit.ledger.signing import HEAD, SigningKey
 from fedmerit.ledger.values import MAX_INTEGER, integer, text
 from fedmerit.types import RoundRecord
@@ -42,9 +42,11 @@ class Writer:
         self._place = place
         self._key = key
         self._clock = clock
-        identity = identity_of(connection)
+        with translated("read the identity"):
+            identity = identity_of(connection)
         assert identity is not None, "a file that is open for writing is of the newest version"
         self._identity = identity
+        self._schema = Guard(connection)
         self._run: int | None = None
         self._numbers: dict[str, int] = {}
         self._paid: int | None = None
@@ -117,6 +119,7 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._place.check()
+                self._schema.check()
                 newest = head_of(self._connection)
                 sequence, previous = (0, FIRST_PREVIOUS) if newest is None else newest
                 runs = self._connection.execute("SELECT max(run) FROM runs").fetchone()[0] or 0

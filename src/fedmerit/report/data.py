@@ -19,7 +19,7 @@ from fedmerit.report.thinning import last_of_each, thinned
 _MAP_BYTES = 500_000
 _LEAST_P = 1e-300
 # Points of all clients together; of a longer run, each point is a mean over some rounds.
-_MOST_POINTS = 250_000
+_MOST_POINTS = 200_000
 _MOST_REFUSALS = 20_000  # the newest; every client's number of them is told as well
 
 
@@ -128,7 +128,7 @@ def _short(value: float | None) -> float | None:
 
 def _evidence(p_value: float | None) -> float | None:
     """Return -log10 of a p-value: 2 is one in a hundred."""
-    if p_value is None or math.isnan(p_value):
+    if p_value is None or not math.isfinite(p_value):
         return None
     return round(-math.log10(max(p_value, _LEAST_P)), 2) + 0.0
 

@@ -138,11 +138,13 @@ class Library:
             with Ledger.open(source, read_only=True) as ledger:
                 head, infos = ledger.head or "", ledger.runs()
         except LedgerBusyError as error:
-            return [RunEntry(f"{name}~0", name, "busy", problem=str(error))]
+            return [RunEntry(f"{name}~0", _stem(name), "busy", problem=str(error))]
         except LedgerError as error:
             # A file that was just created has no tables yet.
             empty = source.is_file() and source.stat().st_size == 0
-            return [] if empty else [RunEntry(f"{name}~0", name, "broken", problem=str(error))]
+            return (
+                [] if empty else [RunEntry(f"{name}~0", _stem(name), "broken", problem=str(error))]
+            )
         return [_entry(name, info, head, alone=len(infos) == 1) for info in infos]
 
     def _grown(self, source: Path, name: str, number: int) -> RunView:
@@ -158,7 +160,7 @@ class Library:
                 known = self._read[name] = _Read()
                 self._extend(ledger, known, number)
             checked = self._verified(source, ledger)
-        stem = Path(self._name(source)).with_suffix("").as_posix()
+        stem = _stem(self._name(source))
         return view_of(stem, infos[number], list(known.records), checked, alone=len(infos) == 1)
 
     @staticmethod
@@ -178,7 +180,7 @@ class Library:
 
 
 def _entry(name: str, info: RunInfo, head: str, *, alone: bool) -> RunEntry:
-    stem = Path(name).with_suffix("").as_posix()
+    stem = _stem(name)
     return RunEntry(
         id=f"{name}~{info.run}",
         title=stem if alone else f"{stem}, run {info.run}",
@@ -188,6 +190,11 @@ def _entry(name: str, info: RunInfo, head: str, *, alone: bool) -> RunEntry:
         software=info.software,
         signed=info.public_key is not None,
     )
+
+
+def _stem(name: str) -> str:
+    """Return what a ledger is called, whatever state it is in."""
+    return Path(name).with_suffix("").as_posix()
 
 
 def _holds_results(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from fedmerit.report.source import RunView
 
 _SHARED = ("theme.js", "charts.js", "table.js", "live.js")
 _SCRIPTS = {
-    "run": ("run.js", "figures.js", "tables.js", "client.js", "main.js"),
+    "run": ("run.js", "figures.js", "sight.js", "tables.js", "client.js", "main.js"),
     "runs": ("runs.js",),
     "compare": ("compare.js",),
 }

@@ -60,7 +60,8 @@ def _content(found: StatementCheck) -> Iterator[str]:
     used = [stated for stated in found.rounds if not stated.rejected]
     flagged = sum(s.flag is not None and s.flag.accuses for s in used)
     facts = {
-        "paid in all": f"{found.total:,} (in the smallest unit)",
+        "paid, proven": f"{found.total:,} (in the smallest unit)",
+        **({"paid, stated only": f"{found.stated:,}"} if found.stated else {}),
         "rounds": f"{len(used)} scored, {flagged} flagged",
         "replies not used": str(len(found.rounds) - len(used)),
         "ledger": found.ledger or "of before version 4, without an id",
@@ -89,10 +90,15 @@ def _content(found: StatementCheck) -> Iterator[str]:
     yield "<code>fedmerit statement verify statement.json --public-key KEY</code></p>\n"
 
 
-def _row(stated: StatedRound) -> str:
+def remark_of(stated: StatedRound) -> str:
+    """Return what there is to say about a row."""
     words = stated.flag.words if stated.flag is not None else ""
-    if not stated.proven:
-        words = f"{words} (not proven)" if words else "not proven"
+    if stated.proven:
+        return words
+    return f"{words} (not proven)" if words else "not proven"
+
+
+def _row(stated: StatedRound) -> str:
     cells = [
         str(stated.run),
         str(stated.round),
@@ -102,7 +108,7 @@ def _row(stated: StatedRound) -> str:
         "" if stated.reward is None else f"{stated.reward:,}",
     ]
     shown = "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-    return f'<tr>{shown}<td class="text">{html.escape(words)}</td></tr>\n'
+    return f'<tr>{shown}<td class="text">{html.escape(remark_of(stated))}</td></tr>\n'
 
 
 def _moment(microseconds: int) -> str:

@@ -32,7 +32,7 @@ _FLAGS_SINCE = 3  # rounds of before tell their flags in words
 
 @dataclass
 class Table:
-    """Rows in the order of rounds.
+    """Rows, those of a client in the order of rounds.
 
     Attributes
     ----------
@@ -98,9 +98,10 @@ class Table:
         if count:
             self._keep_latest(self.behaviours, clients, columns["behaviour"])
             self._keep_latest(self.labels, clients, columns["label"])
-            nothing = [None] * count  # in a column that is newer than the round
             part: dict[str, NDArray[Any]] = {
-                name: np.array(columns.get(name, nothing), dtype=np.float64) for name in _REALS
+                name: np.array(columns[name], dtype=np.float64)
+                for name in _REALS
+                if any(value is not None for value in columns.get(name, ()))
             }
             part["at"] = np.full(count, place, dtype=np.int32)
             part["client"] = np.array(clients, dtype=np.int32)
@@ -177,20 +178,34 @@ class Table:
         """Return one column of all rows."""
         if not self._parts:
             return np.empty(0, dtype=np.int64)
-        if len(self._parts) > 1:  # column by column, so that never all are there twice
-            whole = {
-                known: np.concatenate([part.pop(known) for part in self._parts])
-                for known in list(self._parts[0])
-            }
+        whole = self._whole()
+        # What no row has takes no memory.
+        return whole[name] if name in whole else np.broadcast_to(np.nan, len(whole["at"]))
+
+    def _whole(self) -> dict[str, NDArray[Any]]:
+        """Return all rows as one part."""
+        if len(self._parts) > 1:
+            sizes = [len(part["at"]) for part in self._parts]
+            names = dict.fromkeys(name for part in self._parts for name in part)
+            whole = {}
+            for name in names:  # column by column, so that never all are there twice
+                pieces = [
+                    part.pop(name) if name in part else np.full(size, np.nan)
+                    for part, size in zip(self._parts, sizes, strict=True)
+                ]
+                whole[name] = np.concatenate(pieces)
             self._parts = [whole]
-        return self._parts[0][name]
+        return self._parts[0]
 
     def courses(self) -> list[Course]:
         """Return each client over the rounds, in the order of `names`."""
         client = self.column("client")
         order = np.argsort(client, kind="stable")
         edges = np.searchsorted(client[order], np.arange(len(self.names) + 1))
-        columns = {name: self.column(name)[order] for name in _COURSE}
+        for part in self._parts:  # rows of a client together, in place of a second copy of all
+            for name in list(part):
+                part[name] = part[name][order]
+        columns = {name: self.column(name) for name in _COURSE}
         refused = Counter(client for _, client, _ in self.rejected)
         return [
             Course(

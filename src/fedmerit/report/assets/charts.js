@@ -19,6 +19,9 @@ function shape(tag, attributes = {}, text) {
 }
 
 const present = (value) => value !== null && value !== undefined;
+// Of any number of values: Math.max(...values) ends with a full stack at some 100,000.
+const least = (values) => values.reduce((found, value) => (value < found ? value : found), Infinity);
+const most = (values) => values.reduce((found, value) => (value > found ? value : found), -Infinity);
 const short = (value) => {
   const size = Math.abs(value);
   if (size >= 1e15) return value.toExponential(1);
@@ -39,8 +42,8 @@ function ticksOf(low, high, about) {
 // An axis from numbers: {title, low, high, ticks: [[value, text], ...]}.
 function numeric(title, values, { zero = false, about = 5, format = short, low, high, whole = false } = {}) {
   const known = values.filter((value) => present(value) && Number.isFinite(value));
-  let bottom = low ?? Math.min(...known, ...(zero || !known.length ? [0] : []));
-  let top = high ?? Math.max(...known, ...(zero || !known.length ? [0] : []));
+  if (zero || !known.length) known.push(0);
+  let bottom = low ?? least(known), top = high ?? most(known);
   if (bottom === top) { const half = whole ? 0.5 : Math.abs(bottom) * 0.1 || 0.5; bottom -= zero && !bottom ? 0 : half; top += half; }
   const room = whole ? 0 : (top - bottom) * 0.05;
   if (low === undefined && !(zero && bottom === 0)) bottom -= room;
@@ -52,7 +55,7 @@ function numeric(title, values, { zero = false, about = 5, format = short, low, 
 const names = (texts, title = "") => ({ title, low: -0.5, high: texts.length - 0.5, ticks: texts.map((text, place) => [place, text]), named: true });
 
 // Draws, and tells a screen reader in one sentence what is drawn. `paint` gets a frame with scales x,
-// y, right, and hit(): what the pointer finds.
+// y, right, and hit(): what the pointer finds, and what it then tells.
 function draw(id, spoken, { x, y, right, legend = [], height, down = false, pick, paint }) {
   const box = document.getElementById(id);
   box.classList.remove("nothing");
@@ -68,7 +71,7 @@ function draw(id, spoken, { x, y, right, legend = [], height, down = false, pick
   const svg = shape("svg", { viewBox: `0 0 ${width} ${tall}`, width, height: tall, "font-family": "system-ui, sans-serif", "font-size": 11, role: "presentation" });
   const frame = { svg, inner, edge, hits: [], x: scale(x, edge.left, inner.width, false), y: scale(y, edge.top, inner.height, !down), right: right && scale(right, edge.top, inner.height, true) };
   frame.add = (tag, attributes, text) => svg.appendChild(shape(tag, attributes, text));
-  frame.hit = (px, py, lines, key) => frame.hits.push([px, py, lines, key]);
+  frame.hit = (px, py, tell, key) => frame.hits.push([px, py, tell, key]);
   axes(frame, x, y, right, steep);
   paint(frame);
   const keys = document.createElement("ul");
@@ -199,8 +202,8 @@ function point(box, svg, frame, pick) {
   svg.addEventListener("pointermove", (event) => {
     const hit = nearest(event);
     if (!hit) { away(); return; }
-    const [px, py, lines] = hit, ratio = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-    tip.replaceChildren(...lines.filter(Boolean).map((text, place) => { const row = document.createElement(place ? "span" : "b"); row.textContent = text; return row; }));
+    const [px, py, tell] = hit, ratio = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    tip.replaceChildren(...tell().filter(Boolean).map((text, place) => { const row = document.createElement(place ? "span" : "b"); row.textContent = text; return row; }));
     tip.hidden = false;
     const at = px * ratio, wide = tip.offsetWidth;
     tip.style.left = `${Math.max(0, Math.min(at + 14, box.clientWidth - wide))}px`;

@@ -78,7 +78,7 @@ function drawClient(client) {
         if (!present(value)) return;
         const px = frame.x(rounds[step]), py = frame.y(value), flagged = accuses(client.why[step]);
         frame.svg.append(marker(px, py, flagged ? 2 : 0, 4, colour(flagged ? "c6" : "c0")));
-        frame.hit(px, py, [`round ${rounds[step]}: ${digits(value)}`, because(reasonAt(client, step))]);
+        frame.hit(px, py, () => [`round ${rounds[step]}: ${digits(value)}`, because(reasonAt(client, step))]);
       });
     },
   });
@@ -92,10 +92,10 @@ function drawClientPay(client) {
     legend: [["weight", colour("c2")], ...(paid ? [["paid so far", colour("c1"), dashes[1]]] : [])],
     paint: (frame) => {
       line(frame, rounds, client.weight, { shade: colour("c2"), width: 2 });
-      client.weight.forEach((value, step) => { if (present(value)) frame.hit(frame.x(rounds[step]), frame.y(value), [`round ${rounds[step]}`, `weight ${digits(value)}`]); });
+      client.weight.forEach((value, step) => { if (present(value)) frame.hit(frame.x(rounds[step]), frame.y(value), () => [`round ${rounds[step]}`, `weight ${digits(value)}`]); });
       if (!paid) return;
       line(frame, rounds, paid, { shade: colour("c1"), width: 2, dash: dashes[1], axis: "right" });
-      paid.forEach((value, step) => frame.hit(frame.x(rounds[step]), frame.right(value), [`round ${rounds[step]}`, `paid so far ${amount(value)}`]));
+      paid.forEach((value, step) => frame.hit(frame.x(rounds[step]), frame.right(value), () => [`round ${rounds[step]}`, `paid so far ${amount(value)}`]));
     },
   });
 }

@@ -31,7 +31,10 @@ function showBoth(...data) {
   const metric = shared(data), last = (one) => one.metrics.find(([name]) => name === metric)?.[1].filter(present).at(-1);
   const pay = (one) => (one.clients.some((client) => client.paid !== null) ? sum(one.clients.map((client) => client.paid)) : null);
   const count = (one) => one.clients.filter((client) => client.flagged).length;
-  const pair = (name, values, show) => tile(name, values.map((value) => (present(value) ? show(value) : "–")).join(" → "), "A → B");
+  const pair = (name, values, show) => {
+    const texts = values.map((value) => (present(value) ? show(value) : "–")), same = texts[0] === texts[1];
+    return tile(name, same ? texts[0] : texts.join(" → "), same ? "in both" : "A → B");
+  };
   document.getElementById("tiles").replaceChildren(
     pair("rounds", data.map((one) => one.rounds.length), String),
     ...(metric ? [pair(metric, data.map(last), (value) => digits(value, 3))] : []),
@@ -64,7 +67,7 @@ function drawModels(metric, data) {
     legend: data.map((one, place) => [`${"AB"[place]}: ${label(one.title, 40)}`, series(place), ["", "7 4"][place]]),
     paint: (frame) => data.forEach((one, place) => {
       line(frame, one.rounds, lines[place], { shade: series(place), width: 2.5, dash: ["", "7 4"][place], key: place });
-      lines[place].forEach((value, at) => { if (present(value)) frame.hit(frame.x(one.rounds[at]), frame.y(value), [`${"AB"[place]}: ${label(one.title, 40)}`, `round ${one.rounds[at]}: ${digits(value)}`]); });
+      lines[place].forEach((value, at) => { if (present(value)) frame.hit(frame.x(one.rounds[at]), frame.y(value), () => [`${"AB"[place]}: ${label(one.title, 40)}`, `round ${one.rounds[at]}: ${digits(value)}`]); });
     }),
   });
 }
@@ -81,7 +84,7 @@ function drawWeights(rows) {
       const y = frame.y(place), ends = [frame.x(row.a.weight), frame.x(row.b.weight)];
       frame.add("line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: colour("faint"), "stroke-width": 2 });
       ends.forEach((px, one) => frame.svg.append(marker(px, y, 2 * one, 4.5, series(one))));
-      ends.forEach((px) => frame.hit(px, y, [name(row), `A ${percent(row.a.weight)}, B ${percent(row.b.weight)}`]));
+      ends.forEach((px) => frame.hit(px, y, () => [name(row), `A ${percent(row.a.weight)}, B ${percent(row.b.weight)}`]));
     }),
   });
 }

@@ -22,7 +22,7 @@ function drawMetrics() {
         if (!present(value)) return;
         const px = frame.x(run.rounds[at]), py = frame[axis](value);
         if (values.length < 2) frame.svg.append(marker(px, py, place, 4, series(place)));
-        frame.hit(px, py, [`round ${run.rounds[at]}`, `${label(name)} ${digits(value)}`]);
+        frame.hit(px, py, () => [`round ${run.rounds[at]}`, `${label(name)} ${digits(value)}`]);
       });
     }),
   });
@@ -43,7 +43,7 @@ function drawCourses() {
           if (!present(value)) return;
           const px = frame.x(rounds[step]), py = frame.y(value);
           if (single || (symbol !== null && rounds.length <= 40)) frame.svg.append(marker(px, py, symbol || 0, 3, style.shade));
-          frame.hit(px, py, [named(client), `round ${rounds[step]}: ${digits(value)}`, because(reasonAt(client, step))], index);
+          frame.hit(px, py, () => [named(client), `round ${rounds[step]}: ${digits(value)}`, because(reasonAt(client, step))], index);
         });
       };
       clients.forEach((_, index) => { if (!state.selected.includes(index)) one(index, { shade: colour("faint"), width: 1, opacity: clients.length > 60 ? 0.45 : 0.8 }, null); });
@@ -64,7 +64,7 @@ function drawRanking() {
     const [[x1, y1], [x2, y2], [px, py]] = [at(client.mean - half), at(client.mean + half), at(client.mean)];
     if (half) frame.add("line", { class: "interval", x1, y1, x2, y2, stroke: shade, "stroke-width": 1.3 });
     frame.svg.append(marker(px, py, level, few ? 4.5 : 3, shade));
-    frame.hit(px, py, [`${named(client)}, rank ${place + 1}`, ...told(client).slice(1)], index);
+    frame.hit(px, py, () => [`${named(client)}, rank ${place + 1}`, ...told(client).slice(1)], index);
   });
   const tagged = (index) => ticked(clients[index]) + (clients[index].flagged ? ` ⚑ ${clients[index].flagged} of ${clients[index].rounds}` : "");
   draw("rank-chart", spoken, few
@@ -94,7 +94,7 @@ function drawMap() {
   const map = run.agreement[Math.min(Number(slider.value), run.agreement.length - 1)];
   document.getElementById("map-label").textContent = run.rounds[map.at];
   const ordered = map.order.map((place) => clients[map.clients[place]]);
-  const values = unpacked(map), bound = Math.max(0.1, ...values.flat().map((value) => Math.abs(value || 0)));
+  const values = unpacked(map), bound = Math.max(0.1, most(values.flat().map((value) => Math.abs(value || 0))));
   const square = (value) => Math.sign(value) * value * value, size = ordered.length;
   const [low, middle, high] = ["low", "middle", "high"].map(colour);
   const shade = (value) => (value === null ? null : mixed(middle, value < 0 ? low : high, Math.abs(value) / bound));
@@ -109,7 +109,7 @@ function drawMap() {
       frame.under = (px, py) => {
         const column = Math.floor(((px - frame.edge.left) / frame.inner.width) * size), row = Math.floor(((py - frame.edge.top) / frame.inner.height) * size);
         const value = values[row]?.[column];
-        return present(value) ? [px, py, [`${named(ordered[row])} and ${named(ordered[column])}`, `agreement ${square(value).toFixed(4)}`]] : null;
+        return present(value) ? [px, py, () => [`${named(ordered[row])} and ${named(ordered[column])}`, `agreement ${square(value).toFixed(4)}`]] : null;
       };
     },
   });
@@ -142,7 +142,7 @@ function drawGroups() {
       total.forEach((values, place) => {
         const top = values.map((value, at) => value + base[at]);
         band(frame, rounds, spread(base), spread(top), { shade: series(place) });
-        values.forEach((value, at) => { if (value) frame.hit(frame.x(run.rounds[at]), frame.y(base[at] + value / 2), [label(run.groups[place]), `round ${run.rounds[at]}: ${percent(value)}`]); });
+        values.forEach((value, at) => { if (value) frame.hit(frame.x(run.rounds[at]), frame.y(base[at] + value / 2), () => [label(run.groups[place]), `round ${run.rounds[at]}: ${percent(value)}`]); });
         base = top;
       });
       if (run.groups.length > 1) line(frame, rounds, spread(equal), { shade: colour("ink"), width: 1.5, dash: dashes[2] });
@@ -170,7 +170,7 @@ function drawFlags() {
       frame.under = (px, py) => {
         const column = Math.floor(((px - frame.edge.left) / frame.inner.width) * columns), row = Math.floor(((py - frame.edge.top) / frame.inner.height) * rows.length);
         const number = why[row]?.[column];
-        return present(number) ? [px, py, [named(clients[rows[row]]), `round ${run.rounds[column]}`, because(number ? run.reasons[number - 1][0] : "not flagged")]] : null;
+        return present(number) ? [px, py, () => [named(clients[rows[row]]), `round ${run.rounds[column]}`, because(number ? run.reasons[number - 1][0] : "not flagged")]] : null;
       };
     },
   });
@@ -191,11 +191,11 @@ function drawEvidence() {
     paint: (frame) => {
       band(frame, run.rounds, low, high, { shade: colour("c0"), opacity: 0.2 });
       line(frame, run.rounds, middle, { shade: colour("c0"), width: 2.5 });
-      middle.forEach((value, at) => { if (present(value)) frame.hit(frame.x(run.rounds[at]), frame.y(value), ["never flagged, median", `round ${run.rounds[at]}: ${digits(value, 1)}`]); });
+      middle.forEach((value, at) => { if (present(value)) frame.hit(frame.x(run.rounds[at]), frame.y(value), () => ["never flagged, median", `round ${run.rounds[at]}: ${digits(value, 1)}`]); });
       shown.forEach((index, order) => {
         const rounds = roundsOf(clients[index]);
         line(frame, rounds, lines[order], { shade: series(order + 1), width: 1.3, dash: dashes[order % 4], key: index });
-        lines[order].forEach((value, step) => { if (present(value)) frame.hit(frame.x(rounds[step]), frame.y(value), [named(clients[index]), `round ${rounds[step]}: ${digits(value, 1)}`], index); });
+        lines[order].forEach((value, step) => { if (present(value)) frame.hit(frame.x(rounds[step]), frame.y(value), () => [named(clients[index]), `round ${rounds[step]}: ${digits(value, 1)}`], index); });
       });
     },
   });
@@ -214,7 +214,7 @@ function drawPayments() {
       const client = clients[index], shade = series(client.group);
       const [x0, y0, px, py] = few ? [frame.x(0), frame.y(place), frame.x(client.paid), frame.y(place)] : [frame.x(place + 1), frame.y(0), frame.x(place + 1), frame.y(client.paid)];
       frame.add("line", { class: "bar", x1: x0, y1: y0, x2: px, y2: py, stroke: shade, "stroke-width": few ? ROW - 6 : Math.max(1, (0.8 * frame.inner.width) / paid.length) });
-      frame.hit(px, py, [named(client), amount(client.paid), client.paid ? "" : because(client.kinds.map(([kind]) => kind).join(", "))], index);
+      frame.hit(px, py, () => [named(client), amount(client.paid), client.paid ? "" : because(client.kinds.map(([kind]) => kind).join(", "))], index);
     }),
   });
 }
@@ -230,13 +230,19 @@ function drawCertificate() {
     return;
   }
   const lines = [["median", 0.5], ["largest", 1]].map(([name, share]) => [name, per.map((values) => quantile(values, share))]);
-  const largest = Math.max(...per.flat());
+  const largest = most(per.flat());
   text.textContent = `In no round could a client have raised its score by more than ${largest.toPrecision(3)} by re-labelling its own signals.`;
   draw("epsilon-chart", `Certificate epsilon over rounds, at most ${largest.toPrecision(3)}.`, {
     x: roundAxis(), y: numeric("epsilon", per.flat(), { zero: true }), legend: lines.map(([name], place) => [name, series(place), dashes[place]]),
     paint: (frame) => lines.forEach(([name, values], place) => {
       line(frame, run.rounds, values, { shade: series(place), dash: dashes[place], key: place });
-      values.forEach((value, at) => { if (present(value)) frame.hit(frame.x(run.rounds[at]), frame.y(value), [name, `round ${run.rounds[at]}: ${digits(value, 5)}`]); });
+      values.forEach((value, at) => { if (present(value)) frame.hit(frame.x(run.rounds[at]), frame.y(value), () => [name, `round ${run.rounds[at]}: ${digits(value, 5)}`]); });
     }),
   });
 }
+
+// Every chart of a run, by its place in run.html.
+const charts = Object.entries({
+  "metric-chart": drawMetrics, "course-chart": drawCourses, "rank-chart": drawRanking, "map-chart": drawMap, "group-chart": drawGroups,
+  "flag-chart": drawFlags, "evidence-chart": drawEvidence, "pay-chart": drawPayments, "epsilon-chart": drawCertificate,
+});

@@ -3,7 +3,7 @@ const get = (id) => document.getElementById(id);
 
 function select(indexes) {
   state.selected = indexes;
-  keepState(); fillChips(); fillRanking(); drawCourses();
+  keepState(); fillChips(); fillRanking(); drawOnSight(["course-chart", drawCourses]);
 }
 const toggle = (index) =>
   select(state.selected.includes(index) ? state.selected.filter((other) => other !== index) : [...state.selected, index]);
@@ -40,7 +40,7 @@ function fillTop() {
     tile("flagged at least once", String(byFlags.length), often ? `${often} of them mostly` : ""),
     tile("paid", paid.length ? amount(total) : "–", paid.length ? `to ${paid.filter((client) => client.paid).length} clients` : "no payments recorded"),
     tile("rejected replies", String(run.rejected.length)),
-    ...(metric ? [tile(metric[0], digits(metric[1].at(-1), 3), `highest ${digits(Math.max(...metric[1].filter(present)), 3)}`)] : []),
+    ...(metric ? [tile(metric[0], digits(metric[1].at(-1), 3), `highest ${digits(most(metric[1].filter(present)), 3)}`)] : []),
   );
   const chain = run.chain, facts = [];
   if (chain) facts.push(["record", chain.problem ? `does not verify: ${chain.problem}` : "verified: all stored content is what was hashed"], ["head", chain.head || "none"], ["signed with", chain.public_key || "not signed"]);
@@ -53,7 +53,8 @@ function fillTop() {
 function listen() {
   for (const section of document.querySelectorAll("#run-view section")) {
     const item = element("li");
-    item.append(element("a", section.querySelector("h2").textContent, { href: `#${section.id}` }));
+    const name = section.id[0].toUpperCase() + section.id.slice(1); // shorter than its title
+    item.append(element("a", name, { href: `#${section.id}`, title: section.querySelector("h2").textContent }));
     get("nav").append(item);
   }
   get("measure").addEventListener("change", (event) => { state.measure = event.target.value; keepState(); drawCourses(); });
@@ -64,7 +65,7 @@ function listen() {
   });
   for (const button of document.querySelectorAll("[data-pick]")) button.addEventListener("click", () => select(picks[button.dataset.pick]()));
   get("map-round").addEventListener("input", drawMap);
-  addEventListener("hashchange", () => { showView(); if (chosenClient()) scrollTo(0, 0); else document.querySelector(location.hash || "#overview")?.scrollIntoView(); });
+  addEventListener("hashchange", () => { showView(); goTo(); });
   if (run.refresh) {
     get("refresh-box").hidden = false;
     get("refresh-text").textContent = `refresh every ${run.refresh} s`;
@@ -85,13 +86,21 @@ function showRun(data) {
   showView();
 }
 
+// Where the address points to, once all charts on the way have their heights.
+function goTo() {
+  if (chosenClient()) { scrollTo(0, 0); return; }
+  drawAll();
+  get(location.hash.slice(1) || "overview")?.scrollIntoView();
+}
+
 function drawRun() {
-  for (const chart of [drawMetrics, drawCourses, drawRanking, drawMap, drawGroups, drawFlags, drawEvidence, drawPayments, drawCertificate]) chart();
+  charts.forEach(drawOnSight);
 }
 
 showTheme(currentTheme());
 showRun(JSON.parse(get("data").textContent));
 listen();
+if (location.hash) goTo();
 themeListeners.push(showView);
 let width = innerWidth;
 addEventListener("resize", () => { if (width !== innerWidth) showView(); width = innerWidth; });

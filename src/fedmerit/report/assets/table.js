@@ -8,7 +8,7 @@ function element(tag, text, attributes = {}) {
 
 // columns: {title, value, show?, number?, head?}; rows are sorted by `value` when a title is pressed,
 // and stay so when a run goes on. Who works with the keyboard stays where they are.
-const orders = new Map();
+const orders = new Map(), LONG = 250; // rows of a table that is laid out only in view
 function fillTable(id, columns, rows) {
   const table = document.getElementById(id), caption = table.querySelector("caption");
   const sorted = orders.get(id) || { column: -1, down: false };
@@ -46,6 +46,7 @@ function fillTable(id, columns, rows) {
     body.append(made);
   }
   table.replaceChildren(caption, head, body);
+  table.parentElement.classList.toggle("long", rows.length > LONG);
   if (held !== null) [...table.querySelectorAll("button, input, a")].find((one) => (one.getAttribute("aria-label") || one.textContent) === held)?.focus({ preventScroll: true });
 }
 
