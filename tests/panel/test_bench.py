@@ -15,11 +15,20 @@ CLIENTS = tuple(names(6))
 EFFECT = np.array([0.06, 0.04, 0.02, 0.0, -0.02, -0.04])
 
 
-def bench(number=1, panel=None, judges=CLIENTS, book=None, apart=(), weights=None, seed=0):
+def bench(
+    number=1,
+    panel=None,
+    judges=CLIENTS,
+    book=None,
+    apart=(),
+    weights=None,
+    seed=0,
+    effect=EFFECT,
+):
     """A round of a model with one parameter, whose value is the metric."""
     weights = np.ones(6) if weights is None else np.asarray(weights, float)
-    updates = EFFECT[:, None].copy()
-    after = 0.5 + np.array([EFFECT.mean()])
+    updates = effect[:, None].copy()
+    after = 0.5 + np.array([effect.mean()])
     made = Bench(panel or Panel(), number, CLIENTS, updates, weights, np.array([0.5]), after)
     made.ask(judges, book or Book(), np.random.default_rng(seed), apart)
     return made
@@ -56,14 +65,32 @@ def test_groups_are_weighted_means_and_nobody_judges_itself():
 
 
 def test_values_add_up_to_what_the_round_gained():
-    book, weights = Book(), dict.fromkeys(CLIENTS, 1 / 6)
+    """And over the rounds to what each client added, whatever the first judgements left open."""
+    book, weights, totals = Book(), dict.fromkeys(CLIENTS, 1 / 6), dict.fromkeys(CLIENTS, 0.0)
     for number in range(1, 6):
         made = bench(number, book=replace(book, latest={}), seed=number)
         book, heard = hear(made.panel, book, made.read(honest(made)), weights)
-    assert heard.gain == pytest.approx(0.01)
-    assert sum(heard.values.values()) == pytest.approx(heard.gain)
+        totals = {client: totals[client] + value for client, value in heard.values.items()}
+        assert heard.gain == pytest.approx(0.01)
+        assert sum(heard.values.values()) == pytest.approx(heard.gain)
     for client, effect in zip(CLIENTS, EFFECT, strict=True):
-        assert heard.values[client] == pytest.approx(effect / 6, abs=1e-6)
+        assert totals[client] == pytest.approx(5 * effect / 6, abs=1e-4)
+
+
+def test_what_changes_over_the_rounds_is_credited_once():
+    """Worth that turns round half-way comes to nothing, however early the first half was."""
+    book, weights, totals = Book(), dict.fromkeys(CLIENTS, 1 / 6), dict.fromkeys(CLIENTS, 0.0)
+    for number in range(1, 21):
+        effect = EFFECT if number <= 10 else EFFECT[::-1]
+        made = bench(number, book=replace(book, latest={}), seed=number, effect=effect)
+        book, heard = hear(made.panel, book, made.read(honest(made)), weights)
+        totals = {client: totals[client] + value for client, value in heard.values.items()}
+        if number == 10:
+            half = dict(totals)
+    assert half[CLIENTS[0]] - half[CLIENTS[-1]] == pytest.approx(10 * 0.1 / 6, rel=0.01)
+    assert abs(totals[CLIENTS[0]] - totals[CLIENTS[-1]]) < 0.3 * (
+        half[CLIENTS[0]] - half[CLIENTS[-1]]
+    )
 
 
 def test_values_of_those_in_the_model_add_up_also_beside_who_is_kept_out():

@@ -29,6 +29,36 @@ def test_every_client_is_judged_equally_often_and_on_either_side():
         assert abs(left[client] - right[client]) < 5 * np.sqrt(8 * 200)
 
 
+def overlap(pairs, clients):
+    """The mean squared overlap of different pairs' sides."""
+    sides = np.array(
+        [[(c in pair.left) - float(c in pair.right) for c in clients] for pair in pairs]
+    )
+    squares = (sides @ sides.T) ** 2
+    return (squares.sum() - np.trace(squares)) / (len(pairs) * (len(pairs) - 1))
+
+
+def test_questions_of_a_round_overlap_less_than_lots_would():
+    clients, rng = names(9), np.random.default_rng(5)
+    asked = [overlap(draw_pairs(clients, clients, 1, rng), clients) for _ in range(20)]
+    # One judge at a time knows nothing of the others' questions.
+    lots = [
+        overlap([draw_pairs(clients, [judge], 1, rng)[0] for judge in clients], clients)
+        for _ in range(20)
+    ]
+    assert np.mean(asked) < 0.8 * np.mean(lots)
+
+
+def test_a_judge_is_asked_what_it_was_not_asked_before():
+    clients, rng = names(9), np.random.default_rng(6)
+    known, fresh = [], []
+    for _ in range(20):
+        told = [(pair.left, pair.right) for pair in known]
+        known += draw_pairs(clients, clients[:1], 1, rng, asked={clients[0]: told})
+        fresh += draw_pairs(clients, clients[:1], 1, rng)
+    assert overlap(known, clients) < 0.8 * overlap(fresh, clients)
+
+
 def test_two_clients_have_nobody_to_compare():
     assert draw_pairs(names(2), names(2), 1, np.random.default_rng(0)) == []
 

@@ -132,6 +132,36 @@ def test_clients_who_come_and_go_are_compared_through_the_others():
     np.testing.assert_allclose(worth_of(found, 12), list(worth.values()), atol=1e-5)
 
 
+def test_differences_are_reliable_as_far_as_they_would_come_back():
+    exact = estimate(additive_rounds(WORTH, np.random.default_rng(1), noise=0.0))
+    found = [
+        np.mean(
+            [
+                estimate(
+                    additive_rounds(WORTH, np.random.default_rng(seed), noise=noise)
+                ).reliability
+                for seed in range(5)
+            ]
+        )
+        for noise in (0.002, 0.02, 0.2)
+    ]
+    assert exact.reliability > 0.99
+    assert 1 > found[0] > found[1] > found[2] > 0
+
+
+def test_equals_are_hardly_told_apart():
+    found = [
+        estimate(additive_rounds(np.zeros(8), np.random.default_rng(seed), noise=0.02)).reliability
+        for seed in range(10)
+    ]
+    assert np.mean(found) < 0.5
+
+
+def test_who_has_no_error_is_not_reliable():
+    rounds = additive_rounds(WORTH, np.random.default_rng(1), judges=["c00"], pairs=4)
+    assert estimate(rounds).reliability == 0
+
+
 def test_nobody_is_heard_nobody_is_worth_anything():
     found = estimate(())
     assert found.people == ()

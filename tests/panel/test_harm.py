@@ -54,6 +54,18 @@ def test_one_round_cannot_name_anybody():
     assert harmful(wealth, 0.01) == []
 
 
+def test_who_is_kept_out_is_held_against_those_in_the_model():
+    """The progress is theirs: a client that adds nothing to it is at zero, not at the mean."""
+    worth = np.array([0.0] * 9 + [-0.02])  # the nine add 0.02 each, which is what the round gains
+    rounds = additive_rounds(worth, np.random.default_rng(8), pairs=4, noise=0.002, gain=0.02)
+    inside = {name: float(name != "c09") for name in names(10)}
+    before, heard = estimate(rounds[:-1]), rounds[-1]
+    right, wrong = (
+        bet_on_harm({}, heard, before, {}, weights)["c09"] for weights in (inside, None)
+    )
+    assert right > wrong
+
+
 def test_who_stops_harming_is_cleared():
     bad = np.array([0.01] * 9 + [-0.09])
     first = additive_rounds(bad, np.random.default_rng(4), pairs=2, noise=0.003, rounds=4)

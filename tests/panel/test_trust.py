@@ -39,8 +39,13 @@ def test_a_panel_of_one_mind_keeps_every_voice():
         assert min(voice_by_name(rounds).values()) > 0.9
 
 
-@pytest.mark.parametrize("lies", [contrary, contrary_but_for_the_progress])
-@pytest.mark.parametrize("share", [2, 6, 9])
+@pytest.mark.parametrize(
+    ("lies", "share"),
+    [
+        *((contrary, share) for share in (2, 6, 9)),
+        *((contrary_but_for_the_progress, share) for share in (2, 6)),
+    ],
+)
 def test_who_says_the_opposite_has_no_voice(lies, share):
     liars = set(names(20)[::2][:share])
     for seed in SEEDS:
@@ -60,10 +65,20 @@ def test_noise_costs_precision_and_no_more(share):
         lie = at_random(liars, np.random.default_rng(seed + 50))
         rounds = additive_rounds(WORTH, rng, pairs=4, noise=0.005, lie=lie)
         voice = voice_by_name(rounds)
-        assert np.mean([voice[n] for n in liars]) < np.mean(
-            [voice[n] for n in voice if n not in liars]
-        )
+        assert min(voice[name] for name in voice if name not in liars) > 0.8
         assert correlation(rounds) > 0.9
+
+
+def test_judges_of_two_minds_about_groups_all_keep_their_voice():
+    """Half of them want the opposite of the rest: nobody can say who is right."""
+    liars = set(names(20)[::2])
+    lie = contrary_but_for_the_progress(liars)
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        rounds = additive_rounds(WORTH, rng, pairs=4, noise=0.005, lie=lie)
+        voice = voice_by_name(rounds)
+        assert np.mean([voice[name] for name in liars]) > 0.9
+        assert np.mean([voice[name] for name in voice if name not in liars]) > 0.9
 
 
 def test_a_voice_is_never_negative_nor_above_one():

@@ -139,7 +139,15 @@ class Bench:
     ) -> None:
         """Draw the questions of the round; for `apart` and `own` see `draw_pairs`."""
         chosen = choose_judges(judges, self.panel.judges, book.heard, rng)
-        self.pairs = draw_pairs(self.clients, chosen, self.panel.pairs, rng, apart=apart, own=own)
+        self.pairs = draw_pairs(
+            self.clients,
+            chosen,
+            self.panel.pairs,
+            rng,
+            apart=apart,
+            own=own,
+            asked=book.asked(),
+        )
         self._known = book.latest
         questions: list[_Question] = []
         for judge in chosen:

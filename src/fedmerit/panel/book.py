@@ -77,6 +77,15 @@ class Book:
                 counts[judge] = counts.get(judge, 0) + 1
         return counts
 
+    def asked(self) -> dict[str, list[tuple[list[str], list[str]]]]:
+        """Return the groups that every judge has compared."""
+        found: dict[str, list[tuple[list[str], list[str]]]] = {}
+        for known in self.rounds:
+            for judge, *groups in known.pairs:
+                left, right = ([known.clients[place] for place in group] for group in groups)
+                found.setdefault(judge, []).append((left, right))
+        return found
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -29,6 +29,9 @@ _HUBER = 1.345
 _SD_PER_MAD = 1.4826
 _STEPS, _SCALE_STEPS = 40, 6
 _SETTLED = 1e-6
+# Two differences are the least that can tell whether differences are more than chance.
+_FEWEST_TO_SHRINK = 3
+_STEPS_OF_CHANCE = 1000
 # What nobody judged has a worth of zero: far below what one judgement weighs.
 _NOTHING = 1e-9
 
@@ -66,6 +69,24 @@ class Estimate:
         if self.freedom < 1:
             return np.full(len(self.people), np.nan)
         return student_quantile(level, self.freedom) * self.error
+
+    @property
+    def reliability(self) -> float:
+        """How much of the differences in worth would come back with other judges, from 0 to 1.
+
+        The mean of what is left after chance when, before looking, every share is as likely as any
+        other: a smooth form of James and Stein's. 0 where errors are unknown.
+        """
+        known = np.isfinite(self.error) & (self.worth != 0)
+        if known.sum() < _FEWEST_TO_SHRINK:
+            return 0.0
+        errors = np.maximum(self.error[known], _NOTHING)
+        excess = float(((self.worth[known] / errors) ** 2).sum()) / 2
+        chance = (np.arange(_STEPS_OF_CHANCE) + 0.5) / _STEPS_OF_CHANCE
+        # The largest is taken off before the exponential, or all would be zero.
+        likely = (known.sum() - 1) / 2 * np.log(chance) - excess * chance
+        weight = np.exp(likely - likely.max())
+        return float(1 - weight @ chance / weight.sum())
 
     def of(self, client: str) -> tuple[float, float]:
         """Return the worth of a client and its standard error; nothing is known of a stranger."""

@@ -1,16 +1,20 @@
 """Bets that a client's updates harm the model: evidence over rounds.
 
 In every round each judge has an opinion of each client: what the client's update adds to the
-model, the round's progress included. Their mean over judges in units of its standard error is x,
-and d is what a typical client of the round adds, in the same units. The bet multiplies a wealth by
+model, the round's progress included. Their mean over judges in units of its standard error is x.
+The bet multiplies a wealth by
 
     exp(-d x - d^2 / 2),
 
-whose expectation is at most 1 for every client that does no harm (x is at least 0 on average; it
-still falls, on average, for one that harms less than half as much as a typical client helps). So it
-is an e-process: the chance that it ever reaches 1/a is at most a, and e-values give a false
-discovery rate over clients under any dependence, as for the bets of `fedmerit.evidence.bets`. Where
-a round gains nothing, d is zero and nothing is bet. Judges are few: x is turned from a Student
+whose expectation is at most 1 for every client that does no harm (x is at least 0 on average),
+whatever the stake d is, as long as it is chosen before looking at x. So it is an e-process: the
+chance that it ever reaches 1/a is at most a, and e-values give a false discovery rate over clients
+under any dependence, as for the bets of `fedmerit.evidence.bets`.
+
+The stake d is what a typical client of the round adds, in the same units: as much harm as others
+help. Wealth grows, on average, for who harms more than half of that; so a client that is a little
+below zero, as half of all honest ones are where nothing is gained any more, is not named. Where a
+round gains nothing, d is zero and nothing is bet. Judges are few: x is turned from a Student
 variable into a normal one.
 """
 
@@ -27,7 +31,11 @@ _FEWEST_JUDGES = 3
 
 
 def bet_on_harm(
-    known: Mapping[str, float], heard: HeardRound, before: Estimate, voice: Mapping[str, float]
+    known: Mapping[str, float],
+    heard: HeardRound,
+    before: Estimate,
+    voice: Mapping[str, float],
+    weights: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Return the logarithm of every client's wealth after a round.
 
@@ -40,17 +48,25 @@ def bet_on_harm(
         From the rounds before: what it says of the others is taken off an opinion of a client.
     voice : mapping of judge to float
         Of earlier rounds; a new judge has a full one.
+    weights : mapping of client to float, optional
+        What each client weighs in the model, whose progress it is; zero for those kept out of it.
+        As in groups, if not given.
     """
-    effects = _effects(heard, before, voice)
-    means = {client: mean for client, (mean, _, _) in effects.items()}
+    inside = np.array(heard.weights)
+    if weights is not None and any(weights.values()):
+        inside = np.array([weights[client] for client in heard.clients])
+    worth = np.array([before.of(client)[0] for client in heard.clients])
+    worth = worth - (inside @ worth) / inside.sum()
+    effects = _effects(heard, worth, voice)
     after = dict(known)
-    if not means:
+    if not effects:
         return after
-    typical = max(float(np.median(list(means.values()))), 0.0)
+    gained = sum(gain * voice.get(judge, 1.0) for judge, gain in heard.gains.items()) > 0
+    typical = max(float(np.median([mean for mean, _, _ in effects.values()])), 0.0) * gained
     for client, (mean, error, freedom) in effects.items():
         stake = min(typical / error, LIMITS.largest_bet)
-        # One odd round must not decide alone: no more harm than a typical client helps.
-        shown = max(_normal(mean / error, freedom), -stake)
+        # One odd round must not decide alone.
+        shown = max(_normal(mean / error, freedom), -LIMITS.significant)
         after[client] = after.get(client, 0.0) - stake * shown - stake * stake / 2
     return after
 
@@ -69,13 +85,13 @@ def harmful(wealth: Mapping[str, float], rate: float) -> list[str]:
 
 
 def _effects(
-    heard: HeardRound, before: Estimate, voice: Mapping[str, float]
+    heard: HeardRound, worth: Reals, voice: Mapping[str, float]
 ) -> dict[str, tuple[float, float, float]]:
-    """Return, by client, the mean effect over judges, its standard error and its freedom."""
+    """Return, by client, the mean effect over judges, its standard error and its freedom.
+
+    What is known of the others' `worth` is taken off an opinion of a client.
+    """
     shares, difference = heard.shares(), np.array(heard.differences)
-    worth = np.array([before.of(client)[0] for client in heard.clients])
-    weights = np.array(heard.weights)
-    worth = worth - (weights @ worth) / weights.sum()
     rest = difference - shares @ worth
     judge = [name for name, _, _ in heard.pairs]
     judges = [name for name in dict.fromkeys(judge) if name in heard.gains]

@@ -1,23 +1,25 @@
-"""Which judges have a voice: those whom the others bear out.
+"""Which judges have a voice: all but those whom the others contradict.
 
-Nobody at the server knows the truth, but honest judges share it and liars do not share their noise.
-What a judge says of two groups is compared with what all *other* judges' answers predict for these
-two groups, and what it says of a round's progress with the progress that the others saw. A judge
-that answers at random agrees with that by 0, one that answers the opposite, or whose labels are
-wrong, by less. Its voice is how sure we can be that its agreement is positive: contradicted or
-empty judges lose their voice, they never get a negative one, and those who are borne out all have
-the same, whatever their taste. Who has a voice changes what is predicted, so this is repeated.
+Nobody at the server knows the truth, but honest judges share it. Two things that a judge says can
+be held against the others:
 
-Where many lie, predictions from all answers are worth nothing at first. So a sign for every judge
-is looked for before, such that what they say, turned by their signs, agrees best; of the two camps
-that this leaves, the larger one is believed. A panel in which most lie cannot be helped.
+- what it saw of the *progress* of every round, against the median of what the others saw: who says
+  the opposite of everything, or whose labels are turned round, sees accuracy fall when it rises;
+- what it says of two groups, against what all *other* judges' answers predict for these two.
 
-Agreements of judges are shrunk towards that of the whole panel, by as much as chance alone would
-make them differ: in a panel that is of one mind, and in rounds that say little, nobody is
-silenced.
+A voice is 1 where the agreement is not negative. Below, it is twice the chance that it is negative
+by accident only: who answers at random, or whose data are of another kind, costs precision and
+keeps a voice, who contradicts the others loses it, and nobody gets a negative one. Who has a voice
+changes what is predicted, so this is repeated.
 
-What does not hold: liars who are right about the progress and agree among themselves are borne out
-by each other. Below half of the panel, `estimate` bounds what they can move; it does not stop them.
+About groups honest judges differ, since their data do. So agreements are first shrunk towards that
+of the whole panel, by as much as chance alone would make them differ; and nobody is silenced for
+them but as far as it is sure that the panel is of one mind at all. Where every judge knows two
+classes of ten it is not, and then what a judge says of groups tells nothing about the judge.
+
+What does not hold: liars who are right about the progress and contrary about groups look like
+judges with other data, unless they are few; and liars who agree among themselves are borne out by
+each other. Below half of the panel, `estimate` bounds what they can move; it does not stop them.
 """
 
 from math import erf, sqrt
@@ -33,7 +35,8 @@ MOST_FOLDS = 32
 CLEARLY_LOUD = 2.0
 # Predictions are shrunk by this share of the mean information there is on a client.
 _SHRINKAGE = 0.3
-_STEPS, _CAMP_STEPS = 20, 8
+_STEPS = 20
+_FEWEST = 3
 _SETTLED = 0.01
 _TINY = 1e-12
 
@@ -57,18 +60,22 @@ def voices(rows: Rows) -> Reals:
     """Return the voice of every person, from 0 to 1; 0 for who has not judged."""
     count = rows.judged
     judges = np.flatnonzero(count)
-    voice = (count > 0).astype(np.float64)
-    if len(judges) < 3:
-        return voice  # nobody can be borne out by a majority
+    everybody = (count > 0).astype(np.float64)
+    if len(judges) < _FEWEST:
+        return everybody  # nobody can be borne out by a majority
     said = lowered(rows)
-    gains = _lowered_gains(rows.gains)
-    answers = count[judges] + np.isfinite(gains[:, judges]).sum(axis=0)
-    voice = _larger_camp(rows, said, gains, judges)
+    # However much a judge says, its taste is one vector over the clients.
+    compared = int((rows.shares != 0).any(axis=0).sum()) - 1
+    freedom = np.minimum(count[judges], max(compared - 1, 1))
+    progress = progress_voices(rows.gains[:, judges])
+    voice = np.zeros(len(rows.people))
+    voice[judges] = progress
     for _ in range(_STEPS):
-        agreement = _agreement(rows, said, gains, voice, judges)
-        found = _confidence(agreement, answers)
+        agreement = _agreement(rows, said, voice, judges)
+        doubt = 1 - _not_negative(*_shrunk(agreement, freedom))
+        found = progress * (1 - _of_one_mind(agreement, voice[judges]) * doubt)
         if not found.any():
-            return (count > 0).astype(np.float64)
+            return everybody
         found = found / found.max()
         change = float(np.abs(found - voice[judges]).max())
         voice[judges] = (voice[judges] + found) / 2
@@ -77,48 +84,31 @@ def voices(rows: Rows) -> Reals:
     return voice
 
 
-def _larger_camp(rows: Rows, said: Reals, gains: Reals, judges: NDArray[np.int64]) -> Reals:
-    """Return one voice for everybody in the larger of two camps that contradict each other."""
-    side = np.zeros(len(rows.people))
-    side[judges] = 1.0
-    for _ in range(_CAMP_STEPS):
-        agreement = _agreement(rows, said, gains, side, judges)
-        if not agreement.any():
-            break
-        side[judges] = agreement / np.abs(agreement).max()
-    larger = 1.0 if (side > 0).sum() * 2 >= len(judges) else -1.0
-    return np.asarray(side * larger > 0, dtype=np.float64)
-
-
-def _agreement(
-    rows: Rows, said: Reals, gains: Reals, voice: Reals, judges: NDArray[np.int64]
-) -> Reals:
-    """Return how each judge agrees with what the others predict, from -1 to 1.
-
-    A negative voice counts as that of somebody who says the opposite.
-    """
-    predicted = _predictions(rows, said, voice, judges)
-    seen = np.isfinite(gains)
-    known = np.where(seen, gains, 0.0)
-    loud = np.abs(voice)
-    others = (known @ voice)[:, None] - known * voice
-    others = others / np.maximum((seen @ loud)[:, None] - seen * loud, _TINY)
-    found = np.zeros(len(judges))
-    # Comparisons and progress in units of their own size: each answer counts as one.
-    size, step = _root_mean_square(said), _root_mean_square(known[seen])
-    for place, judge in enumerate(judges):
-        own, when = rows.judge == judge, seen[:, judge]
-        expected = np.concatenate([_unit(predicted[own]), _unit(others[when, judge])])
-        given = np.concatenate([said[own] / size, known[when, judge] / step])
-        length = sqrt(float(expected @ expected) * float(given @ given))
-        found[place] = float(expected @ given) / length if length > 0 else 0.0
+def progress_voices(gains: Reals) -> Reals:
+    """Return how far each judge's word about the progress stands, from `gains` (rounds, judges)."""
+    found = np.ones(gains.shape[1])
+    for fold in folds_of(np.arange(gains.shape[1])) if gains.size else []:
+        others = np.delete(gains, fold, axis=1)
+        told = np.isfinite(others).sum(axis=1) >= _FEWEST - 1
+        usual = np.zeros(len(gains))
+        usual[told] = np.nanmedian(others[told], axis=1)
+        for judge in fold:
+            seen = told & np.isfinite(gains[:, judge])
+            agreement = np.array([_cosine(gains[seen, judge], usual[seen])])
+            found[judge] = _not_negative(agreement, 1 / np.sqrt(max(seen.sum(), 1)))[0]
     return found
+
+
+def _agreement(rows: Rows, said: Reals, voice: Reals, judges: NDArray[np.int64]) -> Reals:
+    """Return how each judge agrees with what the others predict, from -1 to 1."""
+    predicted = _predictions(rows, said, voice, judges)
+    own = (rows.judge == judge for judge in judges)
+    return np.array([_cosine(predicted[answers], said[answers]) for answers in own])
 
 
 def _predictions(rows: Rows, said: Reals, voice: Reals, judges: NDArray[np.int64]) -> Reals:
     """Return what the other judges' answers predict for every comparison."""
-    weighed = rows.shares * np.abs(voice)[rows.judge][:, None]
-    said = said * np.sign(voice)[rows.judge]
+    weighed = rows.shares * voice[rows.judge][:, None]
     information, evidence = weighed.T @ rows.shares, weighed.T @ said
     predicted = np.zeros(len(said))
     for fold in folds_of(judges):
@@ -132,34 +122,32 @@ def _predictions(rows: Rows, said: Reals, voice: Reals, judges: NDArray[np.int64
     return predicted
 
 
-def _confidence(agreement: Reals, answers: NDArray[np.int64]) -> Reals:
-    """Return how sure it is that each agreement is positive: 0 from even chances downwards.
+def _of_one_mind(agreement: Reals, voice: Reals) -> float:
+    """Return how sure it is that judges with a voice agree on average: 0 from even chances down."""
+    count = float(voice.sum()) ** 2 / float(voice @ voice)
+    mean = float(voice @ agreement) / float(voice.sum())
+    spread = float(voice @ (agreement - mean) ** 2) / float(voice.sum())
+    return max(erf(mean * sqrt(count / 2) / max(sqrt(spread), _TINY)), 0.0)
 
-    Agreements are taken as normal around the panel's mean, with the variance that is left over when
-    that of chance, 1 / answers, is taken off.
+
+def _shrunk(agreement: Reals, answers: NDArray[np.int64]) -> tuple[Reals, Reals]:
+    """Return agreements and their deviations, taken as normal around the panel's mean.
+
+    Their variance is what is left over when that of chance, 1 / answers, is taken off.
     """
     chance = 1 / np.maximum(answers, 1)
     mean = float(agreement.mean())
     spread = max(float(agreement.var(ddof=1)) - float(chance.mean()), 0.0)
     likely = (agreement * spread + mean * chance) / (spread + chance)
-    deviation = np.sqrt(spread * chance / (spread + chance))
-    ratio = likely / np.maximum(deviation, _TINY)
-    return np.array([max(erf(value / sqrt(2)), 0.0) for value in ratio])
+    return likely, np.sqrt(spread * chance / (spread + chance))
 
 
-def _lowered_gains(gains: Reals) -> Reals:
-    """Return the progress that judges saw, with loud judges lowered."""
-    seen = np.isfinite(gains)
-    squares = np.where(seen, gains, 0.0) ** 2
-    loudness = np.sqrt(squares.sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
-    heard = loudness[seen.any(axis=0)]
-    limit = CLEARLY_LOUD * float(np.median(heard)) if len(heard) else 0.0
-    return np.asarray(gains * np.minimum(1.0, limit / np.maximum(loudness, _TINY)))
+def _not_negative(values: Reals, deviations: Reals | float) -> Reals:
+    """Return 1, or twice the chance that a value which is not below 0 comes out so low."""
+    ratio = values / np.maximum(deviations, _TINY)
+    return np.array([1 + min(erf(value / sqrt(2)), 0.0) for value in ratio])
 
 
-def _unit(values: Reals) -> Reals:
-    return values / _root_mean_square(values)
-
-
-def _root_mean_square(values: Reals) -> float:
-    return max(sqrt(float(values @ values) / max(len(values), 1)), _TINY)
+def _cosine(first: Reals, second: Reals) -> float:
+    length = sqrt(float(first @ first) * float(second @ second))
+    return float(first @ second) / length if length > 0 else 0.0
