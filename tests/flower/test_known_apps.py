@@ -5,6 +5,7 @@ strategy of one's own. What a user then sees is what docs/flower.md says. An app
 adapters of a transformer is in tests/test_examples.py.
 """
 
+import logging
 import random
 from collections import OrderedDict
 
@@ -19,8 +20,10 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
+from fedmerit.flags import Kind
 from fedmerit.flower import FedMerit
 from fedmerit.flower.local import LocalGrid
+from fedmerit.ledger import Ledger
 from tests.flower.federation import assert_same
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -155,13 +158,21 @@ def test_pytorch_images_with_fedmerit_in_place_of_fedavg():
         assert ours.evaluate_metrics_clientapp[number] == plain.evaluate_metrics_clientapp[number]
 
 
-def test_pytorch_images_with_a_client_that_sends_noise():
-    arrays, records = ArrayRecord(network().state_dict()), []
-    run_both(torch_client(sgd), FedAvg(), FedMerit(record=records.append), arrays, rider=noise)
-    assert flagged(records) == {str(RIDER)}
+def test_pytorch_images_with_a_client_that_sends_noise(caplog, tmp_path):
+    """A warning per flag, a line per client at the end, and where the ledger is."""
+    arrays, path = ArrayRecord(network().state_dict()), tmp_path / "run.ledger"
+    with caplog.at_level(logging.INFO, "flwr"):
+        run_both(torch_client(sgd), FedAvg(), FedMerit(ledger=path), arrays, rider=noise)
+    with Ledger.open(path, read_only=True) as ledger:
+        assert flagged(ledger.rounds()) == {str(RIDER)}
+    assert sum(f"{RIDER} flagged: " in line for line in caplog.messages) == ROUNDS
+    for number in range(CLIENTS):
+        start = f"{FIRST + number}: {ROUNDS} rounds, weight"
+        assert sum(start in line for line in caplog.messages) == 1
+    assert f"next: fedmerit report {path} -o report.html" in caplog.messages
 
 
-def test_sklearn_has_too_few_parameters_to_judge_anybody():
+def test_sklearn_has_too_few_parameters_to_judge_anybody(caplog):
     x, y = load_iris(return_X_y=True)
     parts = np.array_split(np.random.default_rng(0).permutation(len(y)), CLIENTS)
     app = ClientApp()
@@ -186,7 +197,11 @@ def test_sklearn_has_too_few_parameters_to_judge_anybody():
         arrays,
     )  # fmt: skip
     assert_same(ours.arrays, plain.arrays)  # 15 parameters: what FedAvg would do
-    assert not flagged(records)
+    kinds = {client.flag.kind for record in records for client in record.clients}
+    assert kinds == {Kind.UNDECIDED}
+    told = [line for line in caplog.messages if line.startswith("round ")]
+    assert len(told) == ROUNDS  # a line per round, which says what would be needed
+    assert all("parameters needed to judge" in line for line in told)
 
 
 def test_a_table_of_numbers_in_shards_of_very_different_size():

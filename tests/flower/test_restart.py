@@ -94,6 +94,7 @@ def folders(tmp_path_factory):
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", KILLS)
 def test_a_killed_server_goes_on_as_if_nothing_had_happened(variant, folders):
     whole, killed = folders / variant, folders / f"{variant} killed"
@@ -109,6 +110,7 @@ def test_a_killed_server_goes_on_as_if_nothing_had_happened(variant, folders):
             assert ours[name].dtype == theirs[name].dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", KILLS)
 def test_a_replayer_is_paid_nothing_after_a_restart(variant, folders):
     with Ledger.open(folders / f"{variant} killed" / "run.ledger", read_only=True) as ledger:
@@ -120,6 +122,7 @@ def test_a_replayer_is_paid_nothing_after_a_restart(variant, folders):
         assert sum(client.reward or 0 for client in known.clients) == 1000
 
 
+@pytest.mark.slow
 def test_the_page_shows_one_run(folders, tmp_path):
     write_report(open_source(folders / "fedavg killed" / "run.ledger"), tmp_path / "page.html")
     assert "run 2" not in (tmp_path / "page.html").read_text().lower()

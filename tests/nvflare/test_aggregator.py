@@ -11,19 +11,22 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import ReservedKey, ReturnCode, ServerCommandKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.abstract.model import make_model_learnable, model_learnable_to_dxo
 from nvflare.app_common.app_constant import AppConstants
-from nvflare.app_common.app_event_type import AppEventType
 from nvflare.app_common.shareablegenerators.full_model_shareable_generator import (
     FullModelShareableGenerator,
 )
+from nvflare.app_common.utils.fl_model_utils import FLModelUtils
 
 import fedmerit
 from fedmerit.errors import UpdatesError
 from fedmerit.ledger import Ledger
 from fedmerit.nvflare import MeritAggregator
+from fedmerit.nvflare.contribution import mean_metrics
 from fedmerit.rng import stream
 from fedmerit.server import RoundHistory, RoundRules
+from fedmerit.server.history import View
 from fedmerit.server.judging import combine_round, judge_round, scoring_stream
 from fedmerit.server.layout import layer_numbers
 from fedmerit.server.replies import Replies
@@ -109,16 +112,15 @@ class Workflow:
     def finish(self):
         result = self.aggregator.aggregate(self.context)
         found = from_shareable(result)
-        meta = dict(found.meta)
         learnable = FullModelShareableGenerator().shareable_to_learnable(result, self.context)
         self.set(AppConstants.GLOBAL_MODEL, learnable)
-        self.aggregator.handle_event(AppEventType.AFTER_SHAREABLE_TO_LEARNABLE, self.context)
         self.aggregator.reset(self.context)
-        return found, meta
+        return found
 
 
 def settled_by_the_library(rules):
-    model, history, found = flat(first_model()), RoundHistory(), []
+    view = View(layers=layer_numbers(SIZES))
+    model, history, found = flat(first_model()), RoundHistory(view=view), []
     for number in range(ROUNDS):
         history = history.published(model)
         updates = np.stack([work(number, row) for row in range(CLIENTS)])
@@ -128,7 +130,6 @@ def settled_by_the_library(rules):
             history,
             Replies(NAMES, updates, [10] * CLIENTS),
             scoring_stream(SEED, number + 1),
-            layers=layer_numbers(SIZES),
         )
         model, history = model + combine_round(rules, judged), judged.history
         found.append((before, updates, judged))
@@ -156,6 +157,7 @@ def test_the_same_updates_give_the_same_bits_as_the_library(order, rules):
         layers=layer_numbers(SIZES),
         previous=np.stack([history.previous[name] for name in NAMES]),
         trust=[history.trust[name] for name in NAMES],
+        rounds=[history.wealth[name].rounds for name in NAMES],
         rng=stream(SEED, "round", ROUNDS, "scoring"),
     )
     assert plain.scores.tolist() == [client.score for client in flow.records[-1].clients]
@@ -168,7 +170,7 @@ def test_a_model_is_read_as_its_step_from_the_global_model(rules):
         step = cut(work(0, row))
         sent = {key: start[key] + step[key] for key in start}
         assert flow.accept(reply(name, 0, sent, DataKind.WEIGHTS))
-    sent_back, _ = flow.finish()
+    sent_back = flow.finish()
     assert sent_back.data_kind == DataKind.WEIGHTS  # FLARE ends at the very same bits
     updates = [flat(start) + work(0, row) - flat(start) for row in range(CLIENTS)]
     weights = [client.weight for client in flow.records[0].clients]
@@ -184,14 +186,17 @@ def test_a_model_is_read_as_its_step_from_the_global_model(rules):
     np.testing.assert_array_equal(flat(flow.model["weights"]), after)
 
 
-def test_the_result_names_every_client_and_clients_never_see_it():
+def test_the_server_is_told_of_every_client_and_clients_are_not():
     flow = Workflow()
     flow.work()
-    _, meta = flow.finish()
+    sent_back = flow.finish()
+    found = flow.context.get_prop("fedmerit")
     for client in flow.records[0].clients:
-        assert meta["fedmerit"][f"weight/{client.client}"] == client.weight
-        assert meta["fedmerit"][f"score/{client.client}"] == client.score
-    assert "fedmerit" not in model_learnable_to_dxo(flow.model).meta
+        assert found[f"weight/{client.client}"] == client.weight
+        assert found[f"score/{client.client}"] == client.score
+    assert "fedmerit" not in flow.context.get_all_public_props()  # what is sent to peers
+    assert not sent_back.meta
+    assert not model_learnable_to_dxo(flow.model).meta
 
 
 def changed(name, values):
@@ -336,10 +341,113 @@ def test_a_reply_of_nobody_is_refused():
 def test_with_too_few_replies_the_round_is_skipped_and_the_model_stays(usable):
     flow = Workflow(rules=GATED)
     flow.work(NAMES[:usable])
-    change, _ = flow.finish()
+    change = flow.finish()
     assert change.data == {}
     np.testing.assert_array_equal(flat(flow.model["weights"]), flat(first_model()))
-    assert len(flow.records[0].rejected) == usable
+
+
+class Controller(Workflow):
+    """The calls of FLARE's FedAvg controller: models that it named, a context for the rest."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.aggregator.handle_event(EventType.START_RUN, self.context)
+
+    def send(self, name, params, kind=ParamsType.DIFF, metrics=None, **meta):
+        meta = {"client_name": name, MetaKey.NUM_STEPS_CURRENT_ROUND: 10, **meta}
+        self.aggregator.accept_model(FLModel(kind, params, metrics=metrics, meta=meta))
+
+    def finish(self):
+        result = self.aggregator.aggregate_model()
+        model = FLModel(ParamsType.FULL, dict(self.model["weights"]))
+        after = FLModelUtils.update_model(model, result)
+        self.set(AppConstants.GLOBAL_MODEL, make_model_learnable(after.params, after.meta))
+        self.aggregator.reset_stats()
+        return result
+
+
+@RULES
+@pytest.mark.parametrize("kind", [ParamsType.DIFF, ParamsType.FULL])
+def test_the_fedavg_controller_gets_the_same_bits(kind, rules):
+    theirs, ours = Workflow(rules=rules), Controller(rules=rules)
+    for number in range(ROUNDS):
+        start = theirs.model["weights"]
+        for row, name in enumerate(NAMES):
+            arrays = cut(work(number, row))
+            if kind == ParamsType.FULL:
+                arrays = {key: start[key] + arrays[key] for key in start}
+            sent = DataKind.WEIGHTS if kind == ParamsType.FULL else DataKind.WEIGHT_DIFF
+            assert theirs.accept(reply(name, number, arrays, sent))
+            ours.send(name, arrays, kind)
+        theirs.finish()
+        result = ours.finish()
+        assert result.params_type == kind
+        assert not result.meta  # clients get the meta
+        for name, values in theirs.model["weights"].items():
+            np.testing.assert_array_equal(ours.model["weights"][name], values)
+        theirs.next()
+        ours.next()
+    assert [r.clients for r in ours.records] == [r.clients for r in theirs.records]
+
+
+CONTROLLER_FAULTS = {
+    "NaN": ({"params": with_nan()}, "a.weight must be finite, got nan at 3"),
+    "tensors of another kind": (
+        {"params": changed("a.bias", [0.0] * 20)},
+        "a.bias must be a NumPy",
+    ),
+    "no arrays": ({"params": [1.0]}, "a reply must hold arrays by name, got [1.0]"),
+    "metrics only": ({"params": None, "kind": None}, "a reply must be DIFF or FULL, got None"),
+    "encrypted": (
+        {"params": cut(work(0, 9)), MetaKey.PROCESSED_ALGORITHM: "HE"},
+        "arrays must be plain",
+    ),
+    "steps as text": (
+        {"params": cut(work(0, 9)), MetaKey.NUM_STEPS_CURRENT_ROUND: "many"},
+        "NUM_STEPS_CURRENT_ROUND must be a number, got 'many'",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", CONTROLLER_FAULTS)
+def test_a_fault_costs_one_client_its_round_with_the_fedavg_controller(fault):
+    sent, reason = CONTROLLER_FAULTS[fault]
+    clean, flow = Controller(), Controller()
+    for row, name in enumerate(NAMES):
+        clean.send(name, cut(work(0, row)))
+        flow.send(name, cut(work(0, row)))
+    flow.send("bad", **sent)
+    flow.send(NAMES[0], cut(work(0, 9)))  # a second one
+    flow.send("", cut(work(0, 9)))  # of nobody
+    clean.finish()
+    flow.finish()
+    assert flow.records[0].clients == clean.records[0].clients
+    told = {refusal.client: refusal.reason for refusal in flow.records[0].rejected}
+    assert told.pop("bad").startswith(reason)
+    assert told == {
+        NAMES[0]: "a second reply in the same round",
+        "?": "a reply must name its client, got ''",
+    }
+    np.testing.assert_array_equal(flat(flow.model["weights"]), flat(clean.model["weights"]))
+
+
+def test_without_replies_the_fedavg_controller_keeps_its_model():
+    flow = Controller()
+    assert flow.finish().params == {}
+    np.testing.assert_array_equal(flat(flow.model["weights"]), flat(first_model()))
+
+
+def test_metrics_are_the_mean_over_those_who_have_weight_and_report_a_number():
+    flow = Controller()
+    for row, name in enumerate(NAMES):
+        flow.send(name, cut(work(0, row)), metrics={"accuracy": row / 10, "loss": 2})
+    flow.send("odd", cut(work(0, 6)), metrics={"accuracy": np.nan, "loss": 10**400, 3: 1})
+    flow.send("silent", cut(work(0, 7)))
+    assert flow.finish().metrics == {"accuracy": pytest.approx(0.25), "loss": pytest.approx(2)}
+    assert mean_metrics([(0.0, {"loss": 9}), (0.5, {"loss": np.float32(1)}), (1, {"loss": 4})]) == {
+        "loss": pytest.approx(3)
+    }
+    assert mean_metrics([(0.0, {"loss": 9}), (1.0, None)]) is None
 
 
 def test_every_round_is_in_a_ledger_that_verifies_and_a_job_that_starts_again_goes_on(tmp_path):

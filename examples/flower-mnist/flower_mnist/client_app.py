@@ -18,6 +18,7 @@ from flower_mnist import task
 
 app = ClientApp()
 PUBLIC, NORMS = "public", "norms"
+FAULTS = ("nan", "hang")
 
 
 @app.train()
@@ -54,6 +55,23 @@ def train(message: Message, context: Context) -> Message:
         "about": ConfigRecord({"client-name": f"site-{part}"}),
     }
     return Message(RecordDict(content), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Report how good a model is on this client's own samples, labelled as it labels them."""
+    node, config = context.node_config, context.run_config
+    part, parts = int(node["partition-id"]), int(node["num-partitions"])
+    dataset = task.load_data(config)
+    data = task.local_part(dataset, config, part, parts)
+    name = switch(context)
+    if name.partition(":")[0] not in FAULTS:
+        rng = stream(int(config["seed"]), "client", part, "data")
+        data = parse_behaviour(name).local_data(data, rng)
+    vector = task.to_vector(message.content["arrays"])
+    loss, accuracy = task.new_network(dataset, config).evaluate(vector, data.x, data.y)
+    metrics = {"eval_acc": accuracy, "eval_loss": loss, "num-examples": len(data.y)}
+    return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 
 
 def switch(context: Context) -> str:

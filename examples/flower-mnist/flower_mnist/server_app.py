@@ -5,6 +5,7 @@ import time
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
+from fedmerit import Panel
 from fedmerit.flower import FedMerit
 from fedmerit.incentive.rewards import PositiveShare
 from flower_mnist import task
@@ -24,8 +25,10 @@ def main(grid: Grid, context: Context) -> None:
         loss, accuracy = network.evaluate(vector, dataset.test_x, dataset.test_y)
         return MetricRecord({"accuracy": accuracy, "loss": loss})
 
+    pairs = int(config["panel-pairs"])
     strategy = FedMerit(
-        fraction_evaluate=0.0,
+        fraction_evaluate=1.0 if pairs else 0.0,
+        panel=Panel("eval_acc", pairs=pairs) if pairs else None,
         ledger=str(config["ledger"]),
         reward=PositiveShare(budget=int(config["reward-budget"])),
     )

@@ -1,6 +1,7 @@
 """Flower's records as named arrays, and what can be wrong with one that a client sent."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from io import BytesIO
 
 import numpy as np
@@ -9,7 +10,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
-from fedmerit.server.layout import Layout, check_finite, cut_text
+from fedmerit.server import replies
+from fedmerit.server.layout import Layout
+from fedmerit.server.replies import check_finite, cut_text
 from fedmerit.types import FloatArray
 
 _STYPE = "numpy.ndarray"
@@ -24,17 +27,41 @@ def named(arrays: ArrayRecord) -> Iterator[tuple[str, NDArray[np.generic]]]:
         yield name, array.numpy()
 
 
-def read_update(
-    layout: Layout, sent: ArrayRecord, model: FloatArray, into: NDArray[np.floating]
-) -> None:
-    """Write ``sent - model`` into the vector `into`, if `sent` is a model like ours."""
+def read_update(layout: Layout, sent: ArrayRecord, model: FloatArray, into: FloatArray) -> float:
+    """Write ``sent - model`` into the vector `into`, if `sent` is a model like ours.
+
+    Returns how long that is.
+    """
 
     def read(name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
         return decode(name, sent[name], shape)
 
-    layout.read_update(sent.keys(), read, model, into)
+    length = replies.read_update(layout, sent.keys(), read, model, into)
     for name in sorted(layout.fixed):  # the strategy inside may combine these as well
         check_finite(name, read(name, layout.shapes[name]))
+    return length
+
+
+def _length_of_header(data: bytes) -> int:
+    """Return how long the header says it is: two bytes of version 1 do, four of later ones."""
+    size = 2 if data[6:7] == b"\x01" else 4
+    length = 8 + size + int.from_bytes(data[8 : 8 + size], "little")
+    return min(length, _LONGEST_HEADER)
+
+
+@lru_cache(maxsize=256)
+def _parsed(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Return shape, order and type of the array that a header of NumPy's announces.
+
+    All clients send the same few headers, and to parse one takes as long as to copy its array.
+    """
+    buffer = BytesIO(head)
+    version = npy.read_magic(buffer)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    found: tuple[tuple[int, ...], bool, np.dtype[np.generic]] = read_header(
+        buffer, max_header_size=_LONGEST_HEADER
+    )
+    return found
 
 
 def decode(name: str, array: Array, shape: tuple[int, ...]) -> NDArray[np.generic]:
@@ -48,18 +75,16 @@ def decode(name: str, array: Array, shape: tuple[int, ...]) -> NDArray[np.generi
     values = int(np.prod(shape, dtype=np.int64))
     if len(array.data) > values * _LARGEST_ITEM + _LONGEST_HEADER:
         raise UpdatesError(f"{name} must have {values} numbers, got {len(array.data)} bytes")
-    buffer = BytesIO(array.data)
+    head = bytes(array.data[: _length_of_header(array.data)])
     try:
-        version = npy.read_magic(buffer)
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        stored, fortran_order, kind = read_header(buffer, max_header_size=_LONGEST_HEADER)
+        stored, fortran_order, kind = _parsed(head)
     except Exception as error:  # whatever a parser makes of hostile bytes, it is no array
         raise UpdatesError(f"{name} must be a readable array, got {type(error).__name__}") from None
     if stored != shape or tuple(array.shape) != shape:
         raise UpdatesError(f"{name} must have shape {shape}, got {cut_text(stored)}")
     if kind.kind not in _NUMBERS or kind.itemsize > _LARGEST_ITEM:
         raise UpdatesError(f"{name} must be real numbers, got {cut_text(kind)}")
-    content = memoryview(array.data)[buffer.tell() :]
+    content = memoryview(array.data)[len(head) :]
     if len(content) != values * kind.itemsize:
         raise UpdatesError(f"{name} must take {values * kind.itemsize} bytes, got {len(content)}")
     flat = np.frombuffer(content, dtype=kind)

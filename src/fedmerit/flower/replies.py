@@ -1,24 +1,34 @@
 """Replies are hostile input: whose they are, and what is wrong with them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Message, Metadata, MetricRecord, RecordDict
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Message,
+    Metadata,
+    MetricRecord,
+    RecordDict,
+)
 
 from fedmerit.errors import InvalidInputError, UpdatesError
 from fedmerit.flags import Kind
 from fedmerit.flower.arrays import read_update
 from fedmerit.server.layout import Layout
-from fedmerit.server.replies import Replies, check_size, clean
+from fedmerit.server.replies import Replies, Rows, Sight, check_size, clean
 from fedmerit.types import FloatArray, Rejection
 
 NAME_KEY = "client-name"
 _LONGEST_NAME = 60
 NamesOf = Callable[[RecordDict], tuple[Any, ...]]
+_Record = TypeVar("_Record", ArrayRecord, MetricRecord, ConfigRecord)
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,7 @@ class ReadReplies:
     replies : Replies
     rejected : tuple of Rejection
     contents : mapping of client to RecordDict
-        Metrics, without arrays: those are in the rows.
+        Metrics, without arrays: those are in the rows. Where messages are not kept.
     messages : mapping of node to Message
         The usable ones as they came, in the order in which they came, where they are kept.
     """
@@ -109,19 +119,20 @@ class ReadReplies:
 def read_replies(
     asked: Asked,
     replies: Iterable[Message],
-    layout: Layout,
+    sight: Sight,
     model: FloatArray,
     size_key: str | None,
     *,
     keep: bool,
+    whole: bool,
 ) -> ReadReplies:
-    """Read replies one by one into rows of updates.
+    """Read replies one by one into rows of updates: `whole`, or what scores look at.
 
     Each is released as soon as it is read, unless they are to be kept. Without a `size_key` replies
     need not claim a data size.
     """
-    rows = {node: row for row, node in enumerate(asked.nodes)}
-    updates = np.empty((len(rows), layout.parameters), dtype=layout.dtype)
+    places = {node: row for row, node in enumerate(asked.nodes)}
+    rows = Rows(sight, len(places), whole=whole)
     sizes: dict[int, int | None] = {}
     rejected: list[Rejection] = []
     contents: dict[str, RecordDict] = {}
@@ -135,16 +146,18 @@ def read_replies(
         content = answer.message.content
         try:
             size = None if size_key is None else claimed_size(content, size_key)
-            records = list(content.array_records.values())
+            records = list(of_kind(content, ArrayRecord).values())
             if len(records) != 1:
                 raise UpdatesError(f"a reply must have one ArrayRecord, got {len(records)}")
-            read_update(layout, records[0], model, updates[rows[answer.node]])
+            read = partial(read_update, sight.layout, records[0], model)
+            rows.read(places[answer.node], read)
         except InvalidInputError as error:
             rejected.append(Rejection(client, clean(str(error))))
         else:
             sizes[answer.node] = int(size) if size is not None and size.is_integer() else None
-            contents[client] = RecordDict(dict(content.metric_records))
             messages[answer.node] = answer.message
+            if not keep:
+                contents[client] = RecordDict({**of_kind(content, MetricRecord)})
             if name := _claimed_name(content):
                 names[client] = name
         if not keep or answer.node not in messages:
@@ -158,9 +171,9 @@ def read_replies(
                 del sizes[node]
     used = sorted(sizes)
     return ReadReplies(
-        Replies(
+        rows.replies(
+            [places[node] for node in used],
             clients=[str(node) for node in used],
-            updates=_compact(updates, [rows[node] for node in used]),
             num_examples=[sizes[node] for node in used],
             labels=names,
         ),
@@ -180,14 +193,19 @@ def _unlike_others(messages: Mapping[int, Message], names_of: NamesOf) -> list[i
     return [node for node, shape in shapes.items() if shape != usual]
 
 
+def of_kind(content: RecordDict, kind: type[_Record]) -> dict[str, _Record]:
+    """Return the records of one kind; Flower's own properties check every one of them anew."""
+    return {name: record for name, record in content.items() if isinstance(record, kind)}
+
+
 def _record_names(content: RecordDict) -> tuple[Any, ...]:
-    return (*content.array_records, *content.metric_records)
+    return (*of_kind(content, ArrayRecord), *of_kind(content, MetricRecord))
 
 
 def _metric_names(content: RecordDict) -> tuple[Any, ...]:
     return tuple(
         tuple(sorted((name, isinstance(value, list)) for name, value in record.items()))
-        for record in content.metric_records.values()
+        for record in of_kind(content, MetricRecord).values()
     )
 
 
@@ -228,7 +246,7 @@ def release(reply: Message) -> None:
 
 def claimed_size(content: RecordDict, key: str) -> float:
     """Return how many examples a reply claims."""
-    records = list(content.metric_records.values())
+    records = list(of_kind(content, MetricRecord).values())
     if len(records) != 1:
         raise InvalidInputError(f"a reply must have one MetricRecord, got {len(records)}")
     return check_size(key, records[0].get(key))
@@ -243,16 +261,8 @@ def _error_text(reply: Message) -> str:
 
 def _claimed_name(content: RecordDict) -> str:
     """Return how a client calls itself: a label for people, never its identity."""
-    for record in content.config_records.values():
+    for record in of_kind(content, ConfigRecord).values():
         name = record.get(NAME_KEY)
         if isinstance(name, str):
             return clean(name, _LONGEST_NAME)
     return ""
-
-
-def _compact(rows: FloatArray, kept: Sequence[int]) -> FloatArray:
-    """Move the rows in `kept` to the front, in place: a copy would be as large as the round."""
-    for target, source in enumerate(kept):
-        if target != source:
-            rows[target] = rows[source]
-    return rows[: len(kept)]

@@ -28,7 +28,7 @@ from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
 from fedmerit.server.rules import check_run
-from fedmerit.server.totals import called, lines_of, round_metrics
+from fedmerit.server.summary import called, lines_of, round_metrics
 from fedmerit.types import ClientRecord, RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
@@ -67,8 +67,8 @@ class FedMerit(Strategy):
     record : callable, optional
         Gets a `RoundRecord` of every round.
     older, remembered : int
-        How many global updates and how many clients' last reports the history keeps; each costs the
-        memory of one model.
+        How many global updates and how many clients' last reports the history keeps, of each the
+        parameters that scores look at.
     client_metrics : bool
         Put score, weight and so on of every client into the metrics of a round, which Flower prints
         in full: five lines per client. By default they hold a summary; the rest is in the ledger.
@@ -124,6 +124,7 @@ class FedMerit(Strategy):
         self._server: Server | None = None
         self._given: ArrayRecord | None = None
         self._arrays: ArrayRecord | None = None
+        self._published: ArrayRecord | None = None
         self._asked, self._asked_evaluate = Asked(), Asked()
         self._hearing: Hearing | None = None
         self._evaluates = False
@@ -218,14 +219,14 @@ class FedMerit(Strategy):
                 log(INFO, "\t%s", line)
             self._server.close()
         if self.ledger is not None:
-            log(INFO, "next: fedmerit report %s -o report.html", self.ledger)
+            log(INFO, "next: fedmerit report %s -o report.html", Path(self.ledger).resolve())
         return result
 
     def close(self) -> None:
         """Write down what is under way and close the ledger; the next round opens it again."""
         if self._server is not None:
             self._server.close()
-        self._server = self._given = self._arrays = None
+        self._server = self._given = self._arrays = self._published = None
 
     @contextmanager
     def _rebound(self) -> Iterator[None]:
@@ -277,8 +278,9 @@ class FedMerit(Strategy):
         messages = list(self._hooks["configure_train"](server_round, arrays, config, grid))
         self._asked = Asked(messages)
         if messages:
-            server.publish(dict(named(arrays)))
-            self._arrays = arrays
+            if arrays is not self._published:
+                server.publish(dict(named(arrays)))
+            self._arrays = self._published = arrays
         return messages
 
     def aggregate_train(
@@ -291,10 +293,12 @@ class FedMerit(Strategy):
         read = read_replies(
             self._asked,
             replies,
-            server.layout,
+            server.sight,
             server.state.model,
             _size_key(self.inner),
             keep=not self._combines,
+            # Where the strategy inside combines, nobody here needs more than scores look at.
+            whole=self._combines or self.rules.panel is not None,
         )
         self._asked = Asked()
         server.judge_replies(read.replies, read.rejected)
@@ -334,12 +338,15 @@ class FedMerit(Strategy):
             log(WARNING, "round %d skipped: every client is excluded", record.round)
             return None, None
         arrays, metrics = self._hooks["aggregate_train"](server_round, admitted)
-        if arrays is not None and not all(_finite(array) for array in arrays.values()):
+        if arrays is None:
+            return None, metrics
+        combined = dict(named(arrays))
+        if not all(v.dtype.kind != "f" or np.isfinite(v).all() for v in combined.values()):
             log(WARNING, "round %d skipped: the combined model is not finite", record.round)
-            arrays = None
-        if arrays is not None and self._server is not None:
-            # It goes into the state with the round: a server that starts again goes on from it.
-            self._server.publish(dict(named(arrays)))
+            return None, metrics
+        # It goes into the state with the round: a server that starts again goes on from it.
+        server.publish(combined)
+        self._published = arrays
         return arrays, metrics
 
     def _own(
@@ -491,8 +498,3 @@ def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
 def _noted(client: ClientRecord) -> bool:
     """Return whether something is said of a client that does not accuse it."""
     return client.flag is not None and not client.flagged
-
-
-def _finite(array: Array) -> bool:
-    values = array.numpy()
-    return bool(values.dtype.kind != "f" or np.isfinite(values).all())

@@ -1,19 +1,30 @@
 """One client's reply in FLARE: whose it is, and what is wrong with it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from nvflare.apis.client import Client
-from nvflare.apis.dxo import DXO, DataKind, MetaKey, from_shareable
+from nvflare.apis.dxo import DataKind, MetaKey, from_shareable
 from nvflare.apis.fl_constant import ReturnCode, ServerCommandKey
 from nvflare.apis.shareable import Shareable
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.app_constant import AppConstants
 
 from fedmerit.errors import InvalidInputError, UpdatesError
-from fedmerit.server.layout import Layout, cut_text
-from fedmerit.server.replies import check_size, clean
+from fedmerit.server.layout import Layout
+from fedmerit.server.replies import check_size, clean, cut_text, read_update
 from fedmerit.types import FloatArray
+
+
+class Reply(NamedTuple):
+    """What a client sent: its update, its claimed steps, whether it was a model, its metrics."""
+
+    update: FloatArray
+    steps: int | None
+    whole: bool
+    metrics: Mapping[str, object] | None
 
 
 def sender(shareable: Shareable) -> str:
@@ -35,10 +46,16 @@ def answers(shareable: Shareable, number: int) -> bool:
     return isinstance(told, int) and told == number
 
 
-def read_contribution(
-    shareable: Shareable, layout: Layout, model: FloatArray
-) -> tuple[FloatArray, int | None, bool]:
-    """Return a reply's update, the steps that its client claims, and whether it sent a model.
+def named(model: FLModel) -> str:
+    """Return the name of the client that sent a model, as the `FedAvg` controller wrote it."""
+    name = (model.meta or {}).get("client_name")
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"a reply must name its client, got {name!r}"[:200])
+    return name
+
+
+def read_shareable(shareable: Shareable, layout: Layout, start: FloatArray) -> Reply:
+    """Read a reply as `ScatterAndGather` gets it; `start` is the model it was asked with.
 
     Raises
     ------
@@ -58,16 +75,42 @@ def read_contribution(
     if not isinstance(kind, str) or kind not in (DataKind.WEIGHT_DIFF, DataKind.WEIGHTS):
         kinds = f"{DataKind.WEIGHT_DIFF.value} or {DataKind.WEIGHTS.value}"
         raise UpdatesError(f"a reply must be {kinds}, got {cut_text(kind)}")
-    if dxo.get_meta_prop(MetaKey.PROCESSED_ALGORITHM) is not None:
+    return _read(dxo.data, dxo.meta, kind == DataKind.WEIGHTS, None, layout, start)
+
+
+def read_model(model: FLModel, layout: Layout, start: FloatArray) -> Reply:
+    """Read a reply as the `FedAvg` controller gets it; `start` is the model it was asked with.
+
+    Raises
+    ------
+    InvalidInputError
+        The reply cannot be used; the message says why.
+    """
+    if model.params_type not in (ParamsType.DIFF, ParamsType.FULL):
+        raise UpdatesError(f"a reply must be DIFF or FULL, got {cut_text(model.params_type)}")
+    whole = model.params_type == ParamsType.FULL
+    return _read(model.params, model.meta or {}, whole, model.metrics, layout, start)
+
+
+def _read(
+    sent: object,
+    meta: Mapping[str, object],
+    whole: bool,
+    metrics: object,
+    layout: Layout,
+    start: FloatArray,
+) -> Reply:
+    if not isinstance(sent, Mapping):
+        raise UpdatesError(f"a reply must hold arrays by name, got {cut_text(sent)}")
+    if meta.get(MetaKey.PROCESSED_ALGORITHM) is not None:
         raise UpdatesError("arrays must be plain, got encrypted or compressed ones")
-    steps = _claimed_steps(dxo)
-    start = model if kind == DataKind.WEIGHTS else None
-    return _read_arrays(dxo.data, layout, start), steps, kind == DataKind.WEIGHTS
+    steps = _claimed(meta.get(MetaKey.NUM_STEPS_CURRENT_ROUND))
+    update = _read_arrays(sent, layout, start if whole else None)
+    return Reply(update, steps, whole, metrics if isinstance(metrics, Mapping) else None)
 
 
-def _claimed_steps(dxo: DXO) -> int | None:
+def _claimed(steps: object) -> int | None:
     """Return FLARE's measure of a client's size, which a reply may leave out."""
-    steps = dxo.get_meta_prop(MetaKey.NUM_STEPS_CURRENT_ROUND)
     if steps is None:
         return None
     plain = steps.item() if isinstance(steps, np.generic) else steps
@@ -95,5 +138,31 @@ def _read_arrays(
         return values.reshape(-1)
 
     update = np.empty(layout.parameters, dtype=layout.dtype)
-    layout.read_update(arrays.keys(), read, start, update)
+    read_update(layout, arrays.keys(), read, start, update)
     return update
+
+
+def mean_metrics(
+    reported: Iterable[tuple[float, Mapping[str, object] | None]],
+) -> dict[str, float] | None:
+    """Return the weighted mean of what clients report of the global model, as FedAvg does.
+
+    Each mean is over those who have weight and report a finite number under that name, so that
+    nobody can take a metric from the others.
+    """
+    sums: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    for weight, metrics in reported:
+        for name, value in (metrics or {}).items():
+            number = _number(value)
+            if weight > 0 and isinstance(name, str) and number is not None:
+                sums[name] = sums.get(name, 0.0) + weight * number
+                weights[name] = weights.get(name, 0.0) + weight
+    return {name: sums[name] / weights[name] for name in sums} or None
+
+
+def _number(value: object) -> float | None:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, int | float) or not abs(plain) < 1e300:  # sums of them stay finite
+        return None
+    return float(plain)

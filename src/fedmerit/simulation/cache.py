@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from fedmerit.errors import DataError
-from fedmerit.files import whole_file
+from fedmerit.files import read_at_most, whole_file
 from fedmerit.reading.arrays import read_arrays
 from fedmerit.reading.budget import Budget
 from fedmerit.simulation.idx import IDX_FILES
@@ -25,6 +25,7 @@ IMAGE_KEYS = tuple(IDX_FILES)
 _INDEX = "index.json"
 # Several times the largest data set: a damaged or planted file cannot fill the memory.
 _MAX_BYTES = 2**30
+_MAX_INDEX = 10**6
 
 
 def cache_folder() -> Path:
@@ -43,8 +44,6 @@ def store(path: Path, arrays: Mapping[str, NDArray[Any]], keys: Sequence[str] = 
     try:
         with whole_file(path) as partial, partial.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
         known = _index(path.parent) | {path.name: array_digest(arrays, keys)}
         with whole_file(path.parent / _INDEX) as partial:
             partial.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf-8")
@@ -107,7 +106,7 @@ def is_intact(
 
 def _index(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / _INDEX).read_bytes())
+        found = json.loads(read_at_most(folder / _INDEX, _MAX_INDEX))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

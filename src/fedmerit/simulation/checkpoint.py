@@ -12,6 +12,7 @@ from fedmerit.errors import CheckpointError
 from fedmerit.server.state import read_state, state_arrays, state_from, write_state
 from fedmerit.simulation.federation import FederationState
 
+_UPDATES = "global updates"
 _OWN = "own "  # and the client: its first reports
 
 
@@ -30,6 +31,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     own = checkpoint.state.own
     for client, past in own.items():
         arrays[f"{_OWN}{client}"] = np.stack(past)
+    if checkpoint.state.updates:
+        arrays[_UPDATES] = np.stack(checkpoint.state.updates)
     run = {
         "own": list(own),
         "fingerprint": checkpoint.fingerprint,
@@ -42,11 +45,14 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: Path, fingerprint: str) -> Checkpoint:
     """Read a checkpoint that must belong to the run with this `fingerprint`."""
     arrays, meta = read_state(path)
+    if meta["version"] == 1:
+        raise CheckpointError(f"{path} was written by an older fedmerit: start the run again")
     try:
         run = meta["simulation"]
         checkpoint = Checkpoint(
             FederationState(
                 state_from(arrays, meta),
+                tuple(_floats(arrays[_UPDATES])) if _UPDATES in arrays else (),
                 tuple(run["norms"]),
                 {client: tuple(_floats(arrays[f"{_OWN}{client}"])) for client in run["own"]},
             ),

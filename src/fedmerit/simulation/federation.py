@@ -12,9 +12,9 @@ from fedmerit.errors import UnknownNameError
 from fedmerit.panel import Candidate, Heard
 from fedmerit.rng import stream
 from fedmerit.server import Server
+from fedmerit.server.history import OLDER_UPDATES, ServerState
 from fedmerit.server.judging import Clock
 from fedmerit.server.replies import Replies
-from fedmerit.server.state import ServerState
 from fedmerit.simulation.accounts import Accounts
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
@@ -32,11 +32,13 @@ from fedmerit.types import FloatArray, Rejection, RoundRecord
 class FederationState:
     """What a federation knows after a round; all that a checkpoint has to keep.
 
-    `norms` are those of all global updates, oldest first; `own` are the first reports of clients
-    that remember them.
+    `updates` are the last global updates, the newest first, which clients know and the server does
+    not keep whole; `norms` are those of all of them, oldest first; `own` are the first reports of
+    clients that remember them.
     """
 
     server: ServerState
+    updates: tuple[FloatArray, ...] = ()
     norms: tuple[float, ...] = ()
     own: Mapping[int, tuple[Vector, ...]] = field(default_factory=dict)
 
@@ -150,9 +152,13 @@ class Federation:
                 self._hear(server, clients, number)
         record = server.write()
         assert record is not None, "the round was judged above"
-        change = (server.state.model - state.model).astype(np.float64)
-        norms = (*state.norms, float(np.linalg.norm(change)))
-        return FederationState(server.state, norms, self._remembered(state.own, reports)), record
+        change = server.state.model - state.model
+        updates = state.updates
+        if server.state.model is not state.model:  # a round that changed nothing told nobody
+            updates = (change, *updates)[:OLDER_UPDATES]
+        norms = (*state.norms, float(np.linalg.norm(change.astype(np.float64))))
+        own = self._remembered(state.own, reports)
+        return FederationState(server.state, updates, norms, own), record
 
     def _hear(self, server: Server, clients: Sequence[int], number: int) -> Heard:
         """Let every client of the round judge on the data that it trains on."""
@@ -221,7 +227,7 @@ class Federation:
                 round=number,
                 client=client,
                 global_model=state.model,
-                global_updates=state.server.history.updates,
+                global_updates=state.updates,
                 update_norms=state.norms,
                 honest_update=honest.get(client),
                 group_update=honest.get(first) if behaviour.shares else None,

@@ -42,8 +42,8 @@ class _Watched:
 
     @property
     def needs(self) -> Needs:
-        """What the scorer inside asks for."""
-        return needs_of(self.scorer)
+        """What the scorer inside asks for, and all parameters."""
+        return replace(needs_of(self.scorer), sample=None)
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
         """Score as the scorer inside does."""
