@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from checks.speed.growth import exponent
-from checks.speed.guard import worsened
+from checks.speed.guard import PARTS, USUAL, worsened
 from checks.speed.rounds import make_round, public_vectors, roc_auc
 from checks.speed.timing import Cost
 
@@ -13,6 +13,10 @@ def test_guard_reports_what_became_more_than_a_quarter_worse():
     before = {"a": 4.0, "b": 4.0, "gone": 1.0}
     lines = worsened(before, {"a": 5.0, "b": 5.1, "new": 9.0})
     assert [line.split(":")[0] for line in lines] == ["b"]
+
+
+def test_guard_looks_at_parts_that_there_are():
+    assert set(USUAL) < set(PARTS)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 1.5])

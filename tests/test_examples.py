@@ -13,6 +13,7 @@ from fedmerit.ledger import Ledger
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.mark.slow
 def test_the_plain_loop_finds_who_did_not_work():
     run = subprocess.run(
         [sys.executable, str(EXAMPLES / "plain-loop" / "run.py")],
@@ -34,7 +35,7 @@ def test_the_plain_loop_finds_who_did_not_work():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
-    """Six clients train, one sends noise, one replays, one has adapters of another rank."""
+    """Five clients train, one is idle, one sends noise, one replays, one has another rank."""
     pytest.importorskip("peft")
     torch = pytest.importorskip("torch")
     from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
@@ -90,8 +91,31 @@ def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
     assert rounds[-1].metrics["loss"] < rounds[0].metrics["loss"]
     for record in rounds:
         flagged = {client.client for client in record.clients if client.flagged}
-        assert flagged <= {"200", "201"}  # nobody who trained
-        assert "200" in flagged
+        assert flagged <= {"102", "200", "201"}  # nobody who trained
+        assert {"102", "200"} <= flagged
         (refused,) = record.rejected
         assert refused.client == "202"
         assert "lora_A.weight must have shape (4, 32), got (8, 32)" in refused.reason
+
+
+@pytest.mark.parametrize("name", ["flower-lora", "flower-mnist"])
+def test_flower_has_nothing_to_look_up_for_an_app(name):
+    """Flower installs what an app names from an index, on which fedmerit need not be."""
+    told = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text())
+    assert told["project"]["dependencies"] == []
+
+
+@pytest.mark.slow
+def test_the_flare_job_finds_who_did_not_work(tmp_path):
+    pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'fedmerit[nvflare]'")
+    path = tmp_path / "run.ledger"
+    command = [sys.executable, str(EXAMPLES / "flare" / "job.py"), "--rounds", "2"]
+    command += ["--ledger", str(path), "--workspace", str(tmp_path / "workspace")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert path.exists(), run.stdout[-3000:] + run.stderr[-3000:]
+    with Ledger.open(path, read_only=True) as ledger:
+        rounds = list(ledger.rounds())
+    assert len(rounds) == 2
+    for record in rounds:
+        assert len(record.clients) == 8
+        assert {c.client for c in record.clients if c.weight == 0} == {"noise", "idle"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from checks.faults import files, ledger, library, money, process, records
+from checks.faults import files, ledger, library, money, planted, process, records
 from checks.faults.base import Fault, Outcome, judge, refused, survived
 from fedmerit.errors import SettingError
 
@@ -14,6 +14,7 @@ QUICK = [
     *ledger.faults(),
     *money.faults(),
     *records.faults(),
+    *planted.faults(),
     *(pytest.param(fault, marks=pytest.mark.slow) for fault in SLOW),
 ]
 

@@ -11,7 +11,7 @@ from matplotlib import pyplot
 import fedmerit
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger
-from fedmerit.tables import MOST_SHOWN, Table, to_html
+from fedmerit.tables import MOST_SHOWN, Table, to_html, to_text
 from tests.report.builders import HOSTILE, make_records
 from tests.report.test_page import write_ledger
 
@@ -122,3 +122,22 @@ def test_a_name_is_no_formula(tmp_path):
     axes = plot_scores(["$\\frac{1$"], [0.1], [Flag(Kind.OTHER, "$x^$")])
     axes.figure.savefig(tmp_path / "name.png")
     assert axes.get_yticklabels()[0].get_text() == "$\\frac{1$"
+
+
+def test_a_result_prints_as_a_table_that_a_hostile_name_cannot_break(result):
+    title, head, *rows = str(result).splitlines()
+    assert title == "Round 1"
+    assert head.split() == ["client", "score", "weight", "paid", "flagged", "flag", "rejected"]
+    assert len(rows) == 8
+    by_name = {row.split()[0]: row for row in rows}
+    assert by_name["c0"].split()[2] == f"{result.weights['c0']:.4f}"
+    assert "must be finite" in by_name["broken"]
+    assert str(result.contributions).splitlines()[1].split()[0] == "client"
+
+
+def test_text_has_no_empty_columns_and_says_how_much_it_leaves_out():
+    types = {"client": "string", "paid": "int64", "rejected": "bool_"}
+    rows = [{"client": f"c{n}", "paid": None, "rejected": False} for n in range(MOST_SHOWN + 1)]
+    title, head, *lines = to_text(Table("Who", types, rows)).splitlines()
+    assert (title, head) == ("Who", "client")
+    assert lines[-1] == f"the first {MOST_SHOWN} of {MOST_SHOWN + 1} rows"

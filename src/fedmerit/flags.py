@@ -14,6 +14,7 @@ class Kind(StrEnum):
     """
 
     EXPLAINED = "explained"
+    REPEATED = "repeated"
     INDEPENDENT = "independent"
     CLIQUE = "clique"
     NAMED = "named"
@@ -41,6 +42,7 @@ class Kind(StrEnum):
 
 _WORDS = {
     Kind.EXPLAINED: "explained by public information",
+    Kind.REPEATED: "explained by its own earlier reports",
     Kind.INDEPENDENT: "independent of every peer",
     Kind.CLIQUE: "agrees only with a clique",
     Kind.NAMED: "has not worked in earlier rounds",
@@ -56,7 +58,15 @@ _WORDS = {
     Kind.OTHER: "flagged",
 }
 _HARMLESS = frozenset(
-    {Kind.LONG, Kind.UNDECIDED, Kind.UNPAID, Kind.REFUSED, Kind.ABSENT, Kind.SKIPPED}
+    {
+        Kind.REVERSED,
+        Kind.LONG,
+        Kind.UNDECIDED,
+        Kind.UNPAID,
+        Kind.REFUSED,
+        Kind.ABSENT,
+        Kind.SKIPPED,
+    }
 )
 _BRACKETED = re.compile(r"(?P<words>.*?) \((?P<detail>[^()]*)\)", re.DOTALL)
 _TWIN = "near-copy of client "
@@ -94,7 +104,7 @@ class Flag:
             return self.kind.words
         if self.kind is Kind.OTHER:
             return self.detail
-        if self.kind is Kind.EXPLAINED:
+        if self.kind in (Kind.EXPLAINED, Kind.REPEATED):
             return f"{self.kind.words} ({self.detail})"
         return f"{self.kind.words}: {self.detail}"
 

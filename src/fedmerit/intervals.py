@@ -103,5 +103,5 @@ def _restricted(inputs: RoundInputs, kept: NDArray[np.int64]) -> RoundInputs:
         layers=None if inputs.layers is None else inputs.layers[kept],
         previous=None
         if inputs.previous is None
-        else np.ascontiguousarray(inputs.previous[:, kept]),
+        else np.ascontiguousarray(inputs.previous[:, :, kept]),
     )

@@ -2,10 +2,11 @@
 
 import contextlib
 import os
+import stat
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from fedmerit.errors import FedMeritError
 
@@ -46,14 +47,17 @@ class WriterLock:
             try:
                 self.path = path.resolve()
                 self._handle = self._take(path, busy)
-            except (OSError, RuntimeError) as error:  # RuntimeError: links that go in a circle
+            except (OSError, RuntimeError, ValueError) as error:  # links in a circle, no names
                 reason = getattr(error, "strerror", None) or error
                 raise failed(f"cannot open {path} for writing: {reason}") from error
             self.identity = identity_of(self._handle)
             self._process = os.getpid()
             _HELD[self.identity] = self
-        with contextlib.suppress(OSError):  # who it is helps others; the lock holds without
-            self._note.write_text(f"{self._process}\n", encoding="ascii")
+        flags = os.O_RDWR | os.O_CREAT
+        # Who it is helps others; the lock holds without.
+        with contextlib.suppress(OSError), _open_note(self._note, flags) as note:
+            note.truncate(0)
+            note.write(b"%d\n" % self._process)
 
     @property
     def _note(self) -> Path:
@@ -92,9 +96,23 @@ class WriterLock:
 
     def _holder(self) -> str:
         try:
-            return self._note.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
+            with _open_note(self._note, os.O_RDONLY) as note:
+                return note.read(_MOST_DIGITS).decode("ascii", "replace").strip() or "unknown"
         except OSError:
             return "unknown"
+
+
+def _open_note(path: Path, flags: int) -> IO[bytes]:
+    """Open the note beside a file, but nothing that somebody put in its place.
+
+    A link would lead to a file of somebody else, and a pipe would never answer.
+    """
+    handle = os.open(path, flags | _CLOSE_ON_EXEC | _AS_IT_IS, 0o666)
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(handle)
+        raise FileExistsError(f"{path} is not a note of ours")
+    return os.fdopen(handle, "rb" if flags == os.O_RDONLY else "r+b")
 
 
 def identity_of(file: Path | int) -> "Identity":
@@ -112,6 +130,8 @@ def _forget_in_child() -> None:
 
 
 _CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_MOST_DIGITS = 20
 _FOLDERS_OPEN = sys.platform != "win32"  # where a folder cannot be opened, a file in it stands in
 
 if sys.platform == "win32":

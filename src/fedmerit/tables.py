@@ -1,4 +1,4 @@
-"""Results as tables: in a notebook, in pandas, in polars."""
+"""Results as tables: printed, in a notebook, in pandas, in polars."""
 
 import html
 import math
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Rows of a table that a notebook shows.
 MOST_SHOWN = 50
+_LEFT = {"string", "bool_"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class Tabular:
 
     def _repr_html_(self) -> str:
         return to_html(self._table())
+
+    def __str__(self) -> str:
+        return to_text(self._table())
 
 
 def to_arrow(table: Table) -> Any:
@@ -90,6 +94,43 @@ def to_html(table: Table) -> str:
     return "".join(_parts(table))
 
 
+def to_text(table: Table) -> str:
+    """Return a table for a terminal, without columns in which nothing stands.
+
+    Control characters in texts of strangers are shown escaped.
+
+    Examples
+    --------
+    >>> types = {"client": "string", "score": "float64"}
+    >>> print(to_text(Table("Who", types, [{"client": "ann", "score": 0.5}])))
+    Who
+    client   score
+    ann     0.5000
+    """
+    shown = table.rows[:MOST_SHOWN]
+    columns = []
+    for name, kind in table.types.items():
+        if not any(_stands(row.get(name)) for row in shown):
+            continue
+        cells = [name, *(visible(_cell(row.get(name))) for row in shown)]
+        width = max(map(len, cells))
+        left = kind in _LEFT
+        columns.append([cell.ljust(width) if left else cell.rjust(width) for cell in cells])
+    lines = [table.title, *("  ".join(row).rstrip() for row in zip(*columns, strict=True))]
+    if len(table.rows) > len(shown):
+        lines.append(f"the first {len(shown)} of {len(table.rows)} rows")
+    return "\n".join(lines)
+
+
+def _stands(value: Any) -> bool:
+    return value is not None and value is not False and value != ""
+
+
+def visible(text: str) -> str:
+    """Return text with everything that does not print as its number."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
 def _parts(table: Table) -> Iterator[str]:
     shown = table.rows[:MOST_SHOWN]
     yield f"<table><caption>{html.escape(table.title)}</caption><thead><tr>"
@@ -98,7 +139,7 @@ def _parts(table: Table) -> Iterator[str]:
     for row in shown:
         yield "<tr>"
         for name, kind in table.types.items():
-            side = "left" if kind in {"string", "bool_"} else "right"
+            side = "left" if kind in _LEFT else "right"
             yield f"<td style='text-align:{side}'>{html.escape(_cell(row.get(name)))}</td>"
         yield "</tr>"
     yield "</tbody></table>"

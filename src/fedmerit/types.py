@@ -57,12 +57,23 @@ class RoundInputs:
         Vectors every client knows: the last global update, the current global model, ...
     layers : (d,) int64 array or None
         Which layer each parameter belongs to.
-    previous : (k, d) float array or None
-        Each client's own previous report; zeros for a client without one.
+    previous : (k, n, d) float array or None
+        Each client's own earlier reports; zeros in place of reports that there are not.
     trust : (k,) float array or None
         What each client has shown in earlier rounds (the sum of its `Contributions.work`).
+    rounds : (k,) int array or None
+        In how many earlier rounds each client was judged.
     named : (k,) bool array or None
         Whom evidence over earlier rounds names as not working.
+    repeated : (k,) float array or None
+        Which share of each report what is public and the client's own past explain, of which more
+        is looked at than `previous`; 0 without a past.
+    reports : (k,) int array or None
+        How many own earlier reports that rests on.
+    sampled : bool
+        The parameters are a sample already, and their values are checked: all of them count.
+    clients, parameters : int
+        How many there are: k and d.
     """
 
     updates: FloatArray | Signals
@@ -70,21 +81,18 @@ class RoundInputs:
     layers: NDArray[np.int64] | None = None
     previous: FloatArray | None = None
     trust: NDArray[np.float64] | None = None
+    rounds: NDArray[np.int64] | None = None
     named: NDArray[np.bool_] | None = None
+    repeated: NDArray[np.float64] | None = None
+    reports: NDArray[np.int64] | None = None
+    sampled: bool = False
+    clients: int = field(init=False)
+    parameters: int = field(init=False)
 
-    @property
-    def clients(self) -> int:
-        """Number of clients, k."""
-        return int(self._matrix.shape[0])
-
-    @property
-    def parameters(self) -> int:
-        """Number of parameters, d."""
-        return int(self._matrix.shape[1])
-
-    @property
-    def _matrix(self) -> NDArray[np.generic]:
-        return self.updates.values if isinstance(self.updates, Signals) else self.updates
+    def __post_init__(self) -> None:
+        matrix = self.updates.values if isinstance(self.updates, Signals) else self.updates
+        object.__setattr__(self, "clients", int(matrix.shape[0]))
+        object.__setattr__(self, "parameters", int(matrix.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -96,20 +104,22 @@ class Needs:
     floats : bool
         Float updates, also where clients upload levels.
     previous : bool
-        Each client's own previous report.
+        Each client's own earlier reports.
     trust : bool
-        What each client has shown in earlier rounds: the sum of its `Contributions.work`.
+        What each client has shown in earlier rounds, the sum of its `Contributions.work`, and in
+        how many.
     naming : float
         Whom evidence over earlier rounds names, at this false discovery rate; 0: nobody.
-    sample : bool
-        The scorer looks at a sample of the parameters, and checks the values it draws.
+    sample : int or None
+        How many parameters the scorer looks at, where a model has more: a server then keeps and
+        gives it no others. None: all.
     """
 
     floats: bool = False
     previous: bool = False
     trust: bool = False
     naming: float = 0.0
-    sample: bool = False
+    sample: int | None = None
 
 
 @dataclass(frozen=True)
@@ -154,10 +164,13 @@ class Evidence:
         Standard deviation of `agreement` for a client that is independent of all members.
     explained : (k,) float
         Share of the report that public information explains, 0 to 1.
-    copies : (k,) int
-        How many reports are nearly this one, itself included: they share one weight and one score.
+    copies : (k,) float
+        How many accounts share the work of this one, itself included: they share one score. A pair
+        that is alike in part counts in part.
     members : (k,) bool
         Who belongs to the cohort: those whose work the round itself shows.
+    against : (k,) bool
+        Who points against the cohort, as one in a hundred clients that work might.
     """
 
     agreement: NDArray[np.float64]
@@ -165,8 +178,9 @@ class Evidence:
     least: NDArray[np.float64]
     deviation: NDArray[np.float64]
     explained: NDArray[np.float64]
-    copies: NDArray[np.int64]
+    copies: NDArray[np.float64]
     members: NDArray[np.bool_]
+    against: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
         for column in fields(self):

@@ -133,6 +133,7 @@ def check_round(
     layers: ArrayLike | None = None,
     previous: ArrayLike | None = None,
     trust: ArrayLike | None = None,
+    rounds: ArrayLike | None = None,
     finite: bool = True,
 ) -> RoundInputs:
     """Check everything a scorer is given for one round.
@@ -140,13 +141,8 @@ def check_round(
     With ``finite=False`` the values of float updates and previous reports are left unchecked, for
     scorers that look at a sample of them and check that.
     """
-    checked: FloatArray | Signals
-    if isinstance(updates, Signals):
-        checked = check_signals(updates, min_clients=MIN_CLIENTS)
-        clients, parameters = checked.values.shape
-    else:
-        checked = check_matrix(updates, min_clients=MIN_CLIENTS, finite=finite)
-        clients, parameters = checked.shape
+    checked = check_updates(updates, MIN_CLIENTS, finite)
+    clients, parameters = (checked.values if isinstance(checked, Signals) else checked).shape
     known, layer = check_frame(public, layers, parameters)
     return RoundInputs(
         updates=checked,
@@ -156,7 +152,19 @@ def check_round(
         if previous is None
         else _check_previous(previous, clients, parameters, finite),
         trust=None if trust is None else check_vector(trust, name="trust", length=clients),
+        rounds=None
+        if rounds is None
+        else check_vector(rounds, name="rounds", length=clients).astype(np.int64),
     )
+
+
+def check_updates(
+    updates: ArrayLike | Signals, min_clients: int, finite: bool = True
+) -> FloatArray | Signals:
+    """Check the reports of a round, floats or levels; see `check_round`."""
+    if isinstance(updates, Signals):
+        return check_signals(updates, min_clients=min_clients)
+    return check_matrix(updates, min_clients=min_clients, finite=finite)
 
 
 def check_frame(
@@ -292,10 +300,13 @@ def _check_public(public: ArrayLike, parameters: int) -> FloatArray:
 
 
 def _check_previous(previous: ArrayLike, clients: int, parameters: int, finite: bool) -> FloatArray:
-    matrix = check_matrix(previous, name="previous", finite=finite)
-    if matrix.shape != (clients, parameters):
+    """Check earlier reports, (k, n, d), or one of each client, (k, d)."""
+    array = np.asarray(previous)
+    whole = array[:, None] if array.ndim == 2 else array
+    if whole.ndim != 3 or whole.shape[::2] != (clients, parameters):
         raise UpdatesError(
-            f"previous must have the shape of the updates, ({clients}, {parameters}), "
-            f"got {matrix.shape}"
+            f"previous must have the shape of the updates, ({clients}, {parameters}), or "
+            f"({clients}, n, {parameters}), got {array.shape}"
         )
-    return matrix
+    rows = check_matrix(whole.reshape(-1, parameters), name="previous", finite=finite)
+    return rows.reshape(whole.shape)

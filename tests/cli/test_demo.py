@@ -5,6 +5,10 @@ from typer.testing import CliRunner
 
 from fedmerit import __version__
 from fedmerit.cli.app import app
+from fedmerit.experiments.demo import Demo
+from fedmerit.experiments.spec import DEFAULT
+from fedmerit.flags import Flag, Kind
+from fedmerit.types import ClientRecord, RoundRecord
 
 pytestmark = pytest.mark.slow
 
@@ -41,3 +45,12 @@ def test_demo_prints_a_table_draws_and_ends_with_the_report(tmp_path):
 def test_version_and_help():
     assert runner.invoke(app, ["--version"]).stdout == f"fedmerit {__version__}\n"
     assert "demo" in runner.invoke(app, []).stdout
+
+
+def test_who_is_not_accused_is_not_called_flagged():
+    """A client that a reward rule does not pay has a flag, which says so and accuses nobody."""
+    unpaid = ClientRecord("0", 0.1, 0.5, flag=Flag(Kind.UNPAID), behaviour="honest")
+    noise = ClientRecord("1", 0.0, 0.0, flag=Flag(Kind.INDEPENDENT), behaviour="noise")
+    records = {DEFAULT.name: [RoundRecord(1, (unpaid, noise))]}
+    reasons = {row[0]: row[-1] for row in Demo(records).clients()}
+    assert reasons == {"0": "", "1": "independent of every peer"}

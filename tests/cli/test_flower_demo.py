@@ -2,7 +2,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
-from fedmerit.cli.flower_demo import _status, contributions
+from fedmerit.cli.flower_demo import _cast, _status, contributions
 from fedmerit.errors import SettingError
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
@@ -47,3 +47,13 @@ def test_who_the_rider_was_stands_beside_what_was_found():
     assert rows["94"]["reason"] == "explained by public information (99%)"
     assert (rows["55"]["name"], rows["55"]["rejected"]) == ("", 2)
     assert "flagged 1 (site-2)" in _status(records[0])
+
+
+def test_who_starts_is_said_by_name_and_role():
+    first, *others = _cast(3, {1: "stale"})
+    assert first.startswith("starting a SuperLink and 3 SuperNodes")
+    assert [line.strip() for line in others] == [
+        "site-0: honest",
+        "site-1: stale",
+        "site-2: honest",
+    ]

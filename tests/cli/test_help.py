@@ -62,6 +62,14 @@ def marked(name):
     return pytest.param(name, marks=pytest.mark.slow if name in TRAINING else ())
 
 
+def test_help_flows_on_terminals_of_any_width():
+    """A line break of a docstring is for the source; lists keep theirs."""
+    root = typer.main.get_command(app)
+    for command in [root, *COMMANDS.values()]:
+        for part in command.help.split("\n\n"):
+            assert "\n" not in part.strip("\n") or part.lstrip("\n").startswith("\b")
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", [marked(name) for name in sorted(COMMANDS.keys() - ENDLESS)])
 def test_every_command_has_an_example_that_runs(name):
@@ -189,3 +197,13 @@ def test_a_pipe_gets_plain_text():
     assert text.isascii()
     assert "\x1b" not in text
     assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_the_page_about_commands_has_all_of_them_in_their_own_words():
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(fedmerit .*?)` \| (.*?) \|", page, re.M))
+    first = {
+        name: " ".join(re.split(r"(?<=\.)\s", (command.help or "").strip(), maxsplit=1)[0].split())
+        for name, command in COMMANDS.items()
+    }
+    assert told == first

@@ -127,3 +127,9 @@ def test_what_cannot_be_paid_or_signed_is_said_before_anything_is_read(tmp_path)
         call(tmp_path / "none.npz", "--sign", tmp_path / "key.pem")
     with pytest.raises(SettingError, match="settings it must have: budget"):
         call(tmp_path / "none.npz", "--reward", "positive")
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf"])
+def test_a_limit_is_a_number(files, limit):
+    with pytest.raises(SettingError, match=f"limit must be finite, got {limit}"):
+        call(files[0], "--limit", limit)

@@ -1,6 +1,7 @@
 """Pictures: the same bytes for the same numbers, and nothing lost that can be seen."""
 
 import re
+from itertools import pairwise
 
 from matplotlib.figure import Figure
 
@@ -40,3 +41,34 @@ def test_one_font_is_named_and_nothing_about_the_program(tmp_path):
     assert "font-family: sans-serif" in text or "font: " in text
     assert "Geneva" not in text
     assert "<metadata>" not in text
+
+
+def test_a_style_that_is_repeated_is_written_once():
+    one, two = "fill: #ffffff", "fill: none; stroke: #000000"
+    marks = "".join(f'<path d="M {n} 0" style="{one}"/>\n' for n in range(3))
+    sheet = '<style type="text/css">*{stroke-linecap: butt}</style>\n'
+    assert smaller(f'{sheet}{marks}<path d="M 9 0" style="{two}"/>\n') == (
+        '<style type="text/css">*{stroke-linecap: butt}\n.s0{fill: #ffffff}</style>\n'
+        '<path d="M 0 0" class="s0"/>\n<path d="M 1 0" class="s0"/>\n<path d="M 2 0" class="s0"/>\n'
+        f'<path d="M 9 0" style="{two}"/>\n'
+    )
+
+
+def test_marks_and_clips_have_short_names_that_are_referred_to(tmp_path):
+    save(drawn(), tmp_path / "one.svg")
+    text = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    names = re.findall(r' id="([mp][^"]*)"', text)
+    marks = {name for name in names if re.fullmatch(r"[mp]\d{1,2}", name)}
+    assert len(marks) > 1
+    assert set(re.findall(r'href="#([^"]*)"', text)) <= marks
+    assert set(re.findall(r"url\(#([^)]*)\)", text)) <= marks
+
+
+def test_points_that_cannot_be_told_apart_are_left_out_and_the_ends_stay():
+    points = [(n / 20, 3.0) for n in range(401)]
+    line = " ".join(f"{x} {y}" for x, y in points)
+    thin = re.search(r'd="M ([^\n]*)\n"', smaller(f'<path d="M {line}\n"/>'))[1].split()
+    places = [float(x) for x in thin[::2]]
+    assert (places[0], places[-1]) == (0, 20)
+    assert 20 < len(places) < 40
+    assert max(b - a for a, b in pairwise(places)) < 1

@@ -3,6 +3,8 @@
 import io
 import os
 import pickle
+import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -248,3 +250,124 @@ def test_one_long_array_does_not_make_all_of_them_long_past_the_limit(tmp_path: 
     np.savez_compressed(tmp_path / "b.npz", **arrays, z=np.zeros(50_000))
     with pytest.raises(DataError, match=r"at most 0.012 GB together"):
         read_round(tmp_path / "b.npz", limit=12_000_000)
+
+
+def header(text: str, version: int = 1) -> bytes:
+    form = "<H" if version == 1 else "<I"
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack(form, len(text)) + text.encode()
+
+
+def described(shape: str, kind: str = "<f4") -> str:
+    return f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}}}\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header(described(f"({2**62}, {2**62}, 0)")),
+        header(described("(" + "1, " * 70 + ")")) + bytes(4),
+        header("-" * 9000 + "1\n"),
+        header("(" * 9000 + "\n"),
+        header(described(f"({10**12},)", "<U0")),
+        header(described("(True, 2)")) + bytes(8),
+        header(described("('2', 2)")) + bytes(16),
+        header(described("(2, 2)", "<f4" * 900)),
+        b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1),
+        b"\x93NUMPY\x01",
+    ],
+    ids=range(10),
+)
+def test_a_header_is_refused_by_an_error_of_ours(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.npy").write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("updates.npy", content)
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(DataError):
+            read_round(tmp_path / name)
+
+
+@pytest.fixture
+def peak():
+    """How many bytes Python took at most since the test began."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+def test_a_header_that_is_long_takes_no_memory(tmp_path: Path, peak) -> None:
+    with (
+        zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("updates.npy", "w") as member,
+    ):
+        member.write(b"\x93NUMPY\x02\x00" + struct.pack("<I", 50 * 10**6))
+        for _ in range(50):
+            member.write(b" " * 10**6)
+    before = peak()
+    with pytest.raises(DataError, match="a header must have at most 10000 bytes, got 50000000"):
+        read_round(tmp_path / "a.npz", limit=10**6)
+    assert peak() - before < 10**6
+
+
+@pytest.mark.parametrize("form", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_archives_are_packed_as_numpy_and_torch_pack_them(tmp_path: Path, form: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", form) as archive:
+        archive.writestr("updates.npy", header(described("(2, 2)")) + bytes(16))
+    with pytest.raises(DataError, match=f"stored or deflated, got compression {form}"):
+        read_round(tmp_path / "a.npz")
+
+
+def with_pickle(folder: Path, content: bytes) -> Path:
+    """Write the file of a state dict whose pickle is another one."""
+    folder.mkdir()
+    torch.save({"w": torch.zeros(9)}, folder / "good.pt")
+    with zipfile.ZipFile(folder / "good.pt") as good, zipfile.ZipFile(folder / "a.pt", "w") as bad:
+        for info in good.infolist():
+            mine = info.filename.endswith("data.pkl")
+            bad.writestr(info.filename, content if mine else good.read(info))
+    (folder / "good.pt").unlink()
+    return folder
+
+
+def calling(name: str, size: int) -> bytes:
+    number = size.to_bytes(5, "little")
+    return b"\x80\x02c" + name.encode() + b"\n\x8a\x05" + number + b"\x85R."
+
+
+@pytest.mark.parametrize("name", ["builtins\nbytearray", "torch\nTensor", "builtins\nset"])
+def test_a_pickle_that_takes_memory_is_not_loaded(tmp_path: Path, peak, name: str) -> None:
+    folder = with_pickle(tmp_path / "round", calling(name, 200 * 10**6))
+    with pytest.raises(DataError, match="nothing that runs code, got " + name.replace("\n", " ")):
+        read_round(folder, limit=10**7)
+    assert peak() < 50 * 10**6
+
+
+def test_a_long_pickle_of_small_things_counts_for_what_they_take(tmp_path: Path) -> None:
+    folder = with_pickle(tmp_path / "round", b"\x80\x02(" + b"}" * 10**6 + b"l.")
+    with pytest.raises(DataError, match="must take at most"):
+        read_round(folder, limit=10**8)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.empty(9, device="meta"),
+        torch.zeros(9).to(torch.float8_e4m3fn),
+        torch.zeros(9, dtype=torch.complex64).conj(),
+        torch.zeros(9, dtype=torch.complex64).conj().imag,
+        torch.zeros(3, 3).to_sparse(),
+    ],
+    ids=["meta", "float8", "conjugate", "negative", "sparse"],
+)
+def test_tensors_that_numpy_does_not_have_are_refused(tmp_path: Path, tensor) -> None:
+    torch.save({"w": tensor}, tmp_path / "a.pt")
+    (tmp_path / "round").mkdir()
+    (tmp_path / "a.pt").rename(tmp_path / "round" / "a.pt")
+    with pytest.raises(DataError, match="must hold tensors"):
+        read_round(tmp_path / "round")
+
+
+def test_names_of_layers_can_be_written_down(tmp_path: Path) -> None:
+    (tmp_path / "round").mkdir()
+    torch.save({"\ud800": torch.zeros(9)}, tmp_path / "round" / "a.pt")
+    with pytest.raises(DataError, match="must be valid Unicode"):
+        read_round(tmp_path / "round")

@@ -5,7 +5,7 @@ take them already scaled to sum to one. `aggregate` checks, and finds a rule by 
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -34,6 +34,17 @@ def mean(updates: FloatArray, weights: NDArray[np.float64] | None = None) -> Flo
     result = np.empty(updates.shape[1], dtype=updates.dtype)
     weighted_sum(updates, np.full(clients, 1 / clients) if weights is None else weights, result)
     return result
+
+
+def mean_of(updates: Iterable[FloatArray], weights: NDArray[np.float64]) -> FloatArray:
+    """Weighted mean of updates that come one at a time, with the bits of `mean`."""
+    total: NDArray[np.float64] = np.zeros(0)
+    kind: np.dtype[np.floating] = total.dtype
+    for update, weight in zip(updates, weights, strict=True):
+        if not total.size:
+            total, kind = np.zeros(len(update)), update.dtype
+        total += float(weight) * update.astype(np.float64)
+    return total.astype(kind, copy=False)
 
 
 def median(updates: FloatArray, weights: NDArray[np.float64] | None = None) -> FloatArray:
@@ -238,8 +249,20 @@ def aggregate(
     matrix = check_matrix(updates)
     shares = None if weights is None else check_weights(weights, matrix.shape[0])
     if norm_bound is not None:
-        bound = check_number("norm_bound", norm_bound, above=0)
-        matrix = bound_norms(matrix, bound, shares)
-    if shares is None:
-        return combine(matrix, **settings)
-    return combine(matrix, weights=shares, **settings)
+        check_number("norm_bound", norm_bound, above=0)
+    return combined(matrix, shares, rule, norm_bound, **settings)
+
+
+def combined(
+    updates: FloatArray,
+    weights: NDArray[np.float64] | None,
+    rule: str,
+    norm_bound: float | None = None,
+    **settings: object,
+) -> FloatArray:
+    """Combine updates that are checked, with weights that sum to one."""
+    if norm_bound is not None:
+        updates = bound_norms(updates, norm_bound, weights)
+    if weights is None:
+        return AGGREGATORS[rule](updates, **settings)
+    return AGGREGATORS[rule](updates, weights=weights, **settings)

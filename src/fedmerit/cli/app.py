@@ -21,8 +21,10 @@ from fedmerit.cli import (
     serve,
     simulate,
     statement,
+    warm_up,
 )
-from fedmerit.cli.names import BENCHMARKS, EXPERIMENTS, with_names
+from fedmerit.cli.help import flow_help, with_names
+from fedmerit.cli.names import BENCHMARKS, EXPERIMENTS
 from fedmerit.cli.output import console, errors, shown
 from fedmerit.errors import FedMeritError
 
@@ -42,6 +44,7 @@ app.command("audit")(audit.audit)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(statement.app, name="statement")
 app.command("flower-demo")(flower_demo.flower_demo)
+app.command("warm-up")(warm_up.warm_up)
 
 
 START = """Who contributed what to a federation, without any test data.
@@ -74,6 +77,7 @@ def root(
         console.print(START, markup=False, highlight=False, soft_wrap=True)
 
 
+flow_help(app)
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143

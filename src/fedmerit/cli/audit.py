@@ -34,7 +34,8 @@ def audit(
         Path | None,
         typer.Argument(
             help="A .npz file with `signals` (uint8) or `updates` (clients x parameters), and "
-            "`public` vectors if there are any; default: a simulated round."
+            "`public` vectors and `previous` (clients x reports x parameters) if there are any; "
+            "default: a simulated round."
         ),
     ] = None,
     method: Annotated[
@@ -81,15 +82,21 @@ def audit(
     if isinstance(inputs.updates, Signals):
         raise SettingError(f"method must be 'signals' for a file of signals, got {method!r}")
 
-    def score(updates: FloatArray) -> NDArray[np.float64]:
+    def score(updates: FloatArray, previous: FloatArray | None) -> NDArray[np.float64]:
         draw = stream(seed, "audit", "score")  # the same halves for every report
-        return fedmerit.score(updates, method=method, public=inputs.public, rng=draw).scores
+        return fedmerit.score(
+            updates, method=method, public=inputs.public, previous=previous, rng=draw
+        ).scores
 
-    _print(
-        None,
-        audit_updates(inputs.updates, score, public=inputs.public, settings=settings, rng=rng),
-        json,
+    audited = audit_updates(
+        inputs.updates,
+        score,
+        public=inputs.public,
+        previous=inputs.previous,
+        settings=settings,
+        rng=rng,
     )
+    _print(None, audited, json)
 
 
 def _print(found: Audit | None, clients: tuple[ClientAudit, ...], json: bool) -> None:
@@ -148,7 +155,8 @@ def _simulated(clients: int, parameters: int, noise: float, seed: int) -> RoundI
     shared = rng.normal(size=parameters)
     updates = _STEP * (shared + noise * rng.normal(size=(clients, parameters)))
     public = _STEP * (shared + noise * rng.normal(size=(1, parameters)))
-    return check_round(updates, public=public)
+    past = rng.normal(size=(2, parameters)) + noise * rng.normal(size=(clients, 2, parameters))
+    return check_round(updates, public=public, previous=_STEP * past)
 
 
 def _loaded(file: Path, levels: int) -> RoundInputs:
@@ -157,7 +165,8 @@ def _loaded(file: Path, levels: int) -> RoundInputs:
     if "signals" in arrays:
         return check_round(check_signals(Signals(arrays["signals"], levels)), public=public)
     if "updates" in arrays:
-        return check_round(check_matrix(arrays["updates"]), public=public)
+        updates, previous = check_matrix(arrays["updates"]), arrays.get("previous")
+        return check_round(updates, public=public, previous=previous)
     names = ", ".join(sorted(arrays)) or "nothing"
     raise DataError(f"{file} must hold an array `signals` or `updates`, got {names}")
 

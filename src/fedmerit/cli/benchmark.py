@@ -42,6 +42,10 @@ def benchmark(
     behaviour: Annotated[
         list[str] | None, typer.Option(help="Of models: this behaviour only; may be repeated.")
     ] = None,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(help="Of models: this share of the clients behaves so; may be repeated."),
+    ] = None,
     keep_old: Annotated[
         bool, typer.Option(help="Take rows that other code decided as they are.")
     ] = False,
@@ -72,11 +76,12 @@ def benchmark(
         if dataset is not None:
             raise SettingError(f"{name} has tasks with data of their own, got dataset {dataset}")
         rows, files = run_models(
-            numbers, out, data_dir, quick, task or (), behaviour or (), keep_old
+            numbers, out, data_dir, quick, task or (), behaviour or (), share or (), keep_old
         )
     else:
-        if task or behaviour:
-            raise SettingError(f"only models has tasks and behaviours to choose from, got {name}")
+        if task or behaviour or share:
+            told = "tasks, behaviours and shares"
+            raise SettingError(f"only models has {told} to choose from, got {name}")
         wanted = dataset or chosen.datasets[0]
         if wanted not in chosen.datasets:
             raise SettingError(f"{name} runs on {' or '.join(chosen.datasets)}, got {wanted}")

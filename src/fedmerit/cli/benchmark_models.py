@@ -18,6 +18,7 @@ def run_models(
     quick: bool,
     tasks: Sequence[str],
     behaviours: Sequence[str],
+    shares: Sequence[float],
     keep_old: bool,
 ) -> tuple[list["ModelRow"], list[Path]]:
     """Run what is not in the table yet, or was decided by other code.
@@ -35,7 +36,8 @@ def run_models(
     from fedmerit.experiments.benchmark.rows import ModelRow
 
     kept = out / f"{Models.name}.kept"
-    plan = Plan(seeds, quick, tuple(tasks), tuple(behaviours), folder, kept, keep_old)
+    told = (tuple(tasks), tuple(behaviours), tuple(shares) or Plan.shares)
+    plan = Plan(seeds, quick, *told, folder, kept, keep_old)
     cells = plan.cells()
     table = out / f"{Models.name}.csv"
     found = {key(row): row for row in read_rows(table, ModelRow)}

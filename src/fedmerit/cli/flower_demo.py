@@ -16,7 +16,7 @@ from fedmerit.cli.output import console, print_json, print_table, progress, show
 from fedmerit.cli.report import print_page
 from fedmerit.errors import SettingError
 from fedmerit.report import open_source, write_report
-from fedmerit.server.totals import Total, with_round
+from fedmerit.server.history import Total, with_round
 from fedmerit.types import RoundRecord
 
 _SECONDS_PER_ROUND = 180.0
@@ -52,14 +52,17 @@ def flower_demo(
 
     Example: fedmerit flower-demo --nodes 4 --rounds 2 --behaviours 1=stale
     """
+    if ledger.exists():
+        raise SettingError(f"the ledger of a demo must be new, got {ledger}; choose another")
+    chosen = _parse(behaviours, nodes)
+    if not as_json:  # what follows takes a while, beginning with the import of Flower
+        for line in _cast(nodes, chosen):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
     check_extra()
     from fedmerit.flower.demo import follow
     from fedmerit.flower.deployment import Deployment, example_app
 
-    if ledger.exists():
-        raise SettingError(f"the ledger of a demo must be new, got {ledger}; choose another")
     ledger.parent.mkdir(parents=True, exist_ok=True)
-    chosen = _parse(behaviours, nodes)
     # Stopping the demo in any way must stop what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_EXIT_TERMINATED))
     records: list[RoundRecord] = []
@@ -89,6 +92,16 @@ def flower_demo(
             bar.update(task, description="processes", status="stop")
     write_report(open_source(ledger, None), out)
     _print(contributions(records, chosen), records, ledger, out, as_json=as_json)
+
+
+def _cast(nodes: int, behaviours: Mapping[int, str]) -> list[str]:
+    """Return who takes part, by name and role."""
+    told = [f"site-{number}: {behaviours.get(number, 'honest')}" for number in range(nodes)]
+    return [
+        f"starting a SuperLink and {nodes} SuperNodes on 127.0.0.1, each a process; the first "
+        "round takes longest",
+        *(f"  {line}" for line in told),
+    ]
 
 
 def _parse(text: str, nodes: int) -> dict[int, str]:

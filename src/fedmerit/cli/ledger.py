@@ -10,7 +10,7 @@ import typer
 
 from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, shown
-from fedmerit.errors import DataError, LedgerCorruptError, SettingError
+from fedmerit.errors import DataError, LedgerCorruptError, LedgerError, SettingError
 from fedmerit.files import whole_file
 from fedmerit.ledger import Anchor, Head, Ledger, SigningKey, append_head, read_head, read_log
 from fedmerit.ledger.export import FORMATS, export, plain
@@ -165,13 +165,14 @@ def head(
 def anchor(
     file: File,
     to: Annotated[Path, typer.Option(help="The log of heads, elsewhere.", show_default=False)],
+    public_key: PublicKey = None,
 ) -> None:
-    """Add the head to a log that is kept elsewhere, for `verify --anchor`.
+    """Verify the ledger and add its head to a log that is kept elsewhere, for `verify --anchor`.
 
     Example: fedmerit ledger anchor run.ledger --to heads.log
     """
     with Ledger.open(file, read_only=True) as ledger:
-        _say_anchored(ledger.anchor(to), to)
+        _say_anchored(ledger.anchor(to, public_key=given_keys(public_key)), to)
 
 
 @app.command()
@@ -189,7 +190,8 @@ def witness(
     """Sign a head as a witness who remembers: refuse one that takes anything back.
 
     The witness needs no ledger, only its head. A head with fewer entries than one seen before, or
-    another one with as many, is refused, and so is one that --public-key did not sign.
+    another one with as many, is refused, and so is one that --public-key did not sign, or without
+    it, one that is not signed as the last one was.
 
     Example: fedmerit ledger witness run.ledger --log witness.log --sign witness.pem
     """
@@ -201,11 +203,13 @@ def witness(
     if not sign.exists():
         SigningKey.generate().save(sign)
     key = SigningKey.load(sign)
-    _say_anchored(append_head(log, found, key=key), log)
+    _say_anchored(append_head(log, found, key=key, public_key=keys), log)
     console.print(f"Witness key: {key.public_key.hex()}", highlight=False, soft_wrap=True)
 
 
 def _head_of(source: Path) -> Head:
+    if not source.is_file():
+        raise LedgerError(f"there must be a head or a ledger at {source}, got no file")
     with source.open("rb") as file:
         is_ledger = file.read(len(_SQLITE)) == _SQLITE
     if not is_ledger:

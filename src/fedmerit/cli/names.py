@@ -3,10 +3,6 @@
 A test compares them with the registries.
 """
 
-from collections.abc import Callable, Mapping
-from inspect import cleandoc
-from typing import Any
-
 EXPERIMENTS = {
     "mnist-free-riders": "accuracy as more users send random updates",
     "mnist-noise": "accuracy and weight as users add noise",
@@ -36,12 +32,3 @@ DATASETS = {
     "taobao-userbehavior": "Taobao UserBehavior, a click log",
     "ali-display-ads": "Ali_Display_Ad_Click, a click log",
 }
-
-
-def with_names(command: Callable[..., Any], names: Mapping[str, str]) -> str:
-    """Return the help of a command with the names it takes before the example."""
-    text = cleandoc(command.__doc__ or "")
-    before, example, after = text.partition("Example:")
-    width = max(map(len, names))
-    lines = "\n".join(f"  {name:{width}}  {line}" for name, line in names.items())
-    return f"{before}\b\nNAME is one of\n{lines}\n\n{example}{after}"

@@ -17,6 +17,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from fedmerit.tables import visible
+
 console = Console()
 errors = Console(stderr=True)
 
@@ -75,17 +77,13 @@ def progress() -> Progress:
 
 def shown(text: str) -> str:
     """Make text from strangers safe for a terminal: no markup, no control characters."""
-    return escape(_visible(text))
-
-
-def _visible(text: str) -> str:
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    return escape(visible(text))
 
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4f}"
-    return _visible(str(value))
+    return visible(str(value))
 
 
 def _without_nan(value: Any) -> Any:

@@ -29,7 +29,7 @@ from fedmerit.reading.budget import GIGABYTE
 from fedmerit.rng import stream
 from fedmerit.scorers import make_scorer
 from fedmerit.types import ClientRecord, Contributions, FloatArray, RoundInputs, RoundRecord
-from fedmerit.validation import check_round
+from fedmerit.validation import check_number, check_round
 from fedmerit.version import __version__
 
 _SEED_BITS = 63
@@ -113,9 +113,8 @@ def score(
         raise SettingError("--sign needs a ledger to sign, --ledger, got none")
     key = None if sign is None else SigningKey.load(sign)
     paid_by = None if reward is None else parse_reward(reward)
-    found = read_round(
-        path, public=public, global_model=global_model, limit=round(limit * GIGABYTE)
-    )
+    most = round(check_number("limit", limit, least=0) * GIGABYTE)
+    found = read_round(path, public=public, global_model=global_model, limit=most)
     _check_finite(found.clients, found.updates)
     inputs = check_round(found.updates, found.public, found.layers)
     used = secrets.randbits(_SEED_BITS) if seed is None else seed
@@ -224,7 +223,7 @@ def _print(found: RoundFile, method: str, seed: int, rows: list[Row]) -> None:
     paid = ["pay"] if any(row.reward is not None for row in rows) else []
     print_table(
         f"{len(rows)} clients, {found.updates.shape[1]} parameters, scored by {method}",
-        ("client", "score", f"{LEVEL:.0%} interval", "weight", *paid, "flagged as"),
+        ("client", "score", f"{LEVEL:.0%} interval", "weight", *paid, "flag"),
         [
             (
                 row.client,

@@ -18,12 +18,12 @@ from fedmerit.cli.ledger import (
 from fedmerit.cli.options import Json
 from fedmerit.cli.output import console, print_json, print_table, shown
 from fedmerit.errors import DataError, LedgerCorruptError, LedgerError
-from fedmerit.files import whole_file
+from fedmerit.files import read_at_most, whole_file
 from fedmerit.ledger import Ledger, StatementCheck, check_statement
 from fedmerit.ledger.statement import read_json, to_json
-from fedmerit.report.statement import write_statement_page
+from fedmerit.report.statement import remark_of, write_statement_page
 
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 27
 
 
 class _WriteByDefault(TyperGroup):
@@ -95,9 +95,7 @@ def verify(
     Example: fedmerit statement verify statement.json
     """
     try:
-        if statement.stat().st_size > _MOST_BYTES:
-            raise LedgerError(f"a statement must be at most {_MOST_BYTES} bytes, got more")
-        content = statement.read_bytes()
+        content = read_at_most(statement, _MOST_BYTES)
     except OSError as error:
         raise LedgerError(f"cannot read {statement}: {error.strerror or error}") from error
     found = check_statement(
@@ -108,7 +106,8 @@ def verify(
     if page is not None:
         write_statement_page(found, page)
     if json:
-        print_json({"ok": found.ok, "total": found.total, **asdict(found)})
+        sums = {"ok": found.ok, "total": found.total, "stated": found.stated}
+        print_json({**sums, **asdict(found)})
     else:
         _print(found)
     if not found.ok:
@@ -124,11 +123,15 @@ def _print(found: StatementCheck) -> None:
         ("run", "round", "score", "weight", "paid", "remark"),
         [
             (s.run, s.round, *("" if v is None else v for v in (s.score, s.weight, s.reward)),
-             "" if s.flag is None else s.flag.words)
+             remark_of(s))
             for s in found.rounds
         ],
     )  # fmt: skip
-    console.print(f"OK: {found.total} paid in {len(found.rounds)} rows.", highlight=False)
+    shown_rows = sum(stated.proven for stated in found.rounds)
+    console.print(f"OK: {found.total} paid in {shown_rows} rows.", highlight=False)
+    if shown_rows < len(found.rounds):
+        rest = len(found.rounds) - shown_rows
+        console.print(f"Stated only: {found.stated} paid in {rest} more rows.", highlight=False)
     for words in found.proven:
         console.print(f"Proven: {words}.", highlight=False, soft_wrap=True)
     for words in found.open:

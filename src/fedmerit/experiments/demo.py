@@ -45,11 +45,12 @@ class Demo:
         return [record.metrics["accuracy"] for record in self.records[line.name]]
 
     def clients(self) -> list[tuple[str, str, float, float, str]]:
-        """Per client under the default: name, behaviour, mean score, mean weight, last reason."""
+        """Per client under the default: name, behaviour, mean score, weight, last accusation."""
         rows: dict[str, list[tuple[str | None, float, float, str]]] = {}
         for record in self.records[DEFAULT.name]:
             for c in record.clients:
-                rows.setdefault(c.client, []).append((c.behaviour, c.score, c.weight, c.reason))
+                why = c.reason if c.flagged else ""
+                rows.setdefault(c.client, []).append((c.behaviour, c.score, c.weight, why))
         return [
             (
                 client,

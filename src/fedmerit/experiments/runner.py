@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from fedmerit.aggregators import aggregate
 from fedmerit.aggregators.touched import mean_over_touching
@@ -226,12 +227,17 @@ def write_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
 
 def read_outcomes(path: Path) -> list[Outcome]:
     """Read what `write_outcomes` wrote."""
-    kinds = {"line": str, "code": str, "seed": int, "rounds": int, "shut_out": int}
     with path.open(encoding="utf-8", newline="") as file:
         return [
-            Outcome(**{name: kinds.get(name, float)(text or "nan") for name, text in row.items()})
+            Outcome(**{name: _read(name, text) for name, text in row.items()})
             for row in csv.DictReader(file)
         ]
+
+
+def _read(name: str, text: str) -> Any:
+    if name in ("line", "code"):
+        return text
+    return int(text) if name in ("seed", "rounds", "shut_out") else float(text or "nan")
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,10 +1,13 @@
 """One file of named arrays: NumPy, safetensors or a PyTorch state dict.
 
 None of these readers unpickles: object arrays are refused, and PyTorch files are loaded with
-``weights_only=True``, which builds tensors and plain containers and nothing else.
+``weights_only=True``, after what they name was compared with what a state dict needs.
 """
 
+import io
 import math
+import pickletools
+import re
 import struct
 import tokenize
 import zipfile
@@ -18,13 +21,34 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from fedmerit.errors import DataError, MissingExtraError
-from fedmerit.reading.budget import MOST_ARRAYS, Budget, check_number_of
+from fedmerit.reading.budget import MOST_ARRAYS, Budget, check_names, check_number_of
 
 Array = NDArray[Any]
 # The name of the only array of a file that does not name it.
 UNNAMED = ""
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+# Of each version of NumPy's format: how the header's length is written, and what reads it.
+_HEADERS = {
+    (1, 0): (struct.Struct("<H"), npy.read_array_header_1_0),
+    (2, 0): (struct.Struct("<I"), npy.read_array_header_2_0),
+}
+_MOST_HEADER = 10_000  # bytes, as NumPy has it, which however reads them first
+# What a damaged or hostile header makes NumPy, and Python's own parser under it, say.
+_BAD_HEADER = (
+    *(ValueError, TypeError, SyntaxError, tokenize.TokenError, struct.error),
+    *(OverflowError, MemoryError, RecursionError),
+)
+_COMPRESSION = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy and PyTorch write
 _STATE_DICT = "state_dict"
+_PICKLE = "data.pkl"
+_OBJECT_BYTES = 256  # at most so many for one byte of a pickle: an empty set
+# What the pickle of a state dict names. PyTorch allows more, which a few bytes let take any memory.
+_STATE_DICT_NAMES = re.compile(
+    r"collections OrderedDict|torch \w+Storage|torch\.storage (Untyped|Typed)Storage"
+    r"|torch\._utils _rebuild_(tensor_v2|tensor_v3|parameter)"
+    r"|torch (float|double|half|bfloat16|u?int\d+|float\d+|long|bool|Size|device)"
+)
+# Other ways of naming something in a pickle, which torch.save does not use.
+_OTHER_NAMING = frozenset({"INST", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"})
 # What a damaged or hostile archive makes the zip reader say.
 _BAD_ARCHIVE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError),
@@ -44,6 +68,7 @@ def read_arrays(path: Path, budget: Budget) -> dict[str, Array]:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     if not arrays:
         raise DataError(f"{path} must hold at least one array, got none")
+    check_names(tuple(arrays), path)
     return arrays
 
 
@@ -57,8 +82,7 @@ def read_npz(path: Path, budget: Budget) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            check_number_of("arrays", len(archive.infolist()), MOST_ARRAYS, path)
-            for info in archive.infolist():
+            for info in _members(archive, path):
                 name = info.filename.removesuffix(".npy")
                 if name in arrays:
                     raise DataError(f"names in {path} must differ, got {name!r} twice")
@@ -69,18 +93,28 @@ def read_npz(path: Path, budget: Budget) -> dict[str, Array]:
     return arrays
 
 
+def _members(archive: zipfile.ZipFile, path: Path) -> list[zipfile.ZipInfo]:
+    """Return what an archive holds, not packed in a way that takes memory of its own."""
+    members = archive.infolist()
+    check_number_of("arrays", len(members), MOST_ARRAYS, path)
+    for info in members:
+        if info.compress_type not in _COMPRESSION:
+            raise DataError(
+                f"{path} must be stored or deflated, got compression {info.compress_type}"
+            )
+    return members
+
+
 def _read_array(stream: IO[bytes], size: int, path: Path, budget: Budget) -> Array:
     """Read one array in NumPy's format whose bytes, with the header, are `size`."""
     try:
-        version = npy.read_magic(stream)
-        if version not in _HEADERS:
-            raise ValueError(f"format {version} is not for plain numbers")
-        shape, fortran, dtype = _HEADERS[version](stream)
-    except (ValueError, SyntaxError, tokenize.TokenError) as error:  # of a damaged header
-        raise DataError(f"{path} must hold plain arrays in NumPy's format: {error}") from error
-    if dtype.kind not in "biufU":
+        shape, fortran, dtype = _read_header(stream)
+    except _BAD_HEADER as error:
+        reason = str(error) or type(error).__name__
+        raise DataError(f"{path} must hold plain arrays in NumPy's format: {reason}") from error
+    if dtype.kind not in "biufU" or not dtype.itemsize:
         raise DataError(f"{path} must hold arrays of numbers, got dtype {dtype}")
-    if any(length < 0 for length in shape):
+    if any(type(length) is not int or length < 0 for length in shape):
         raise DataError(f"{path} must hold arrays of a shape that there is, got {shape}")
     expected = math.prod(shape) * dtype.itemsize
     if stream.tell() + expected != size:
@@ -90,7 +124,27 @@ def _read_array(stream: IO[bytes], size: int, path: Path, budget: Budget) -> Arr
         )
     budget.take(expected, path)
     values = np.frombuffer(stream.read(expected), dtype=dtype)
-    return values.reshape(shape[::-1]).T if fortran else values.reshape(shape)
+    try:
+        return values.reshape(shape[::-1]).T if fortran else values.reshape(shape)
+    except ValueError as error:  # too many dimensions, or too long beside one that is zero
+        raise DataError(
+            f"{path} must hold arrays of a shape that there is, got one of {len(shape)} dimensions"
+        ) from error
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether columns come first, and type; nothing long is read."""
+    version = npy.read_magic(stream)
+    if version not in _HEADERS:
+        raise ValueError(f"format {version} is not for plain numbers")
+    form, read = _HEADERS[version]
+    start = stream.read(form.size)
+    (length,) = form.unpack(start)
+    if length > _MOST_HEADER:
+        raise ValueError(f"a header must have at most {_MOST_HEADER} bytes, got {length}")
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]]
+    found = read(io.BytesIO(start + stream.read(length)))
+    return found
 
 
 def _read_safetensors(path: Path, budget: Budget) -> dict[str, Array]:
@@ -124,13 +178,11 @@ def _read_torch(path: Path, budget: Budget) -> dict[str, Array]:
     if not path.is_file():
         raise DataError(f"there must be a file at {path}, got none")
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(info.file_size for info in archive.infolist())
+        _check_torch(path, budget)
     except _BAD_ARCHIVE as error:
         raise DataError(
             f"{path} must be written by torch.save of PyTorch 1.6 or newer: {error}"
         ) from error
-    budget.take(size, path)
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever a hostile file makes the loader say
@@ -144,14 +196,35 @@ def _read_torch(path: Path, budget: Budget) -> dict[str, Array]:
     for name, tensor in loaded.items():
         if not isinstance(tensor, torch.Tensor):
             continue
-        if tensor.layout is not torch.strided or tensor.is_quantized:
-            raise DataError(f"{path} must hold dense tensors, got {name} as {tensor.layout}")
         # A tensor may repeat a small storage: its own size is what a copy takes.
         budget.take(tensor.numel() * tensor.element_size(), path)
         if tensor.dtype in (torch.bfloat16, torch.float16):
             tensor = tensor.float()
-        arrays[str(name)] = tensor.detach().numpy().copy()
+        try:
+            arrays[str(name)] = tensor.detach().numpy().copy()
+        except (TypeError, RuntimeError) as error:  # a type that NumPy does not have
+            raise DataError(
+                f"{path} must hold tensors of plain numbers, got {name!r} of {tensor.dtype}"
+            ) from error
     return arrays
+
+
+def _check_torch(path: Path, budget: Budget) -> None:
+    """Set bytes aside for a file of PyTorch's, and refuse what a state dict does not name."""
+    with zipfile.ZipFile(path) as archive:
+        members = _members(archive, path)
+        budget.take(sum(info.file_size for info in members), path)
+        for info in members:
+            if not info.filename.endswith(_PICKLE):
+                continue
+            budget.take(_OBJECT_BYTES * info.file_size, path)
+            for operation, value, _ in pickletools.genops(archive.read(info)):
+                other = operation.name == "GLOBAL" and not _STATE_DICT_NAMES.fullmatch(str(value))
+                if other or operation.name in _OTHER_NAMING:
+                    raise DataError(
+                        f"{path} must hold tensors and nothing that runs code, got "
+                        f"{value or operation.name}"
+                    )
 
 
 READERS: dict[str, Callable[[Path, Budget], dict[str, Array]]] = {

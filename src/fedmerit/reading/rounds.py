@@ -189,6 +189,7 @@ def _assemble(parts: Mapping[str, Mapping[str, Array]], path: Path, budget: Budg
     """Put the layers of every client into one row, in the order of the first client."""
     if not parts:
         raise DataError(f"{path} must hold the updates of clients, got none")
+    check_number_of("clients", len(parts), MOST_CLIENTS, path)
     check_names(tuple(parts), path)
     first = next(iter(parts))
     layout = _layout(parts[first])

@@ -205,6 +205,10 @@ def test_judging_compares_liars_with_the_others():
         for number in (1, 2)
     ]
     told = judge(results, {"2"}, cast, (20, 10, 20))
+    late = result_of(
+        3, {"0": 0.5, "1": 0.5, "2": 0.0}, dict.fromkeys("012"), dict.fromkeys("012", 0)
+    )
+    assert judge([*results, late], set(), cast, (20, 10, 20)).late_weight == 0
     assert (told.honest_flagged, told.honest_unweighted, told.honest_named) == (0, 0, 0)
     assert (told.flagged, told.named) == (1, 1)
     assert told.weight == pytest.approx(0.5)
@@ -228,6 +232,19 @@ def test_every_behaviour_gives_a_row(bench, behaviour):
         assert 0 <= getattr(row, name) <= 1
 
 
+def test_another_share_is_another_row_with_a_home_of_its_own(bench, tmp_path):
+    usual, half = bench.run("stale"), bench.run("stale", 0.5)
+    assert (usual.liars, half.liars) == (2, 4)
+    home = Bench("tiny", 1, quick=True).run("stale", 0.5)
+    assert (half.home, half.same_bits) == (home.home, home.same_bits)
+    path = tmp_path / "models.csv"
+    write_rows(path, [half, usual])
+    told = page.page(ordered(read_rows(path, ModelRow)))
+    assert "| stale |" in told
+    assert "| stale by 50% |" in told
+    assert "Of 2 runs with clients that train nothing" in told
+
+
 def call(*arguments):
     return CliRunner().invoke(app, ["benchmark", "models", *arguments])
 
@@ -240,7 +257,9 @@ def test_cells_are_run_once_and_continued(tmp_path, monkeypatch):
     assert (row["behaviour"], row["seed"]) == ("stale", 900)
     ran = []
     run = Bench.run
-    monkeypatch.setattr(Bench, "run", lambda bench, told: ran.append(told) or run(bench, told))
+    monkeypatch.setattr(
+        Bench, "run", lambda bench, told, share: ran.append(told) or run(bench, told, share)
+    )
     result = call(*options)
     assert result.exit_code == 0, result.output
     assert set(ran) == set(QUICK) - {"stale"}
@@ -323,6 +342,7 @@ def test_what_cannot_be_chosen_says_why(tmp_path):
     assert "data of their own" in str(call("--dataset", "mnist").exception)
     other = CliRunner().invoke(app, ["benchmark", "null", "--task", "tiny"]).exception
     assert "only models has tasks" in str(other)
+    assert "share must be less than 1" in str(call("--share", "1").exception)
     (tmp_path / "models.csv").write_text("a,b\n1,2\n")
     assert isinstance(call("--out", str(tmp_path)).exception, DataError)
 

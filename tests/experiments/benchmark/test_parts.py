@@ -134,7 +134,7 @@ def test_flagged_once_stays_flagged():
     z[3, :] = z[:, 3] = 0.0
     np.fill_diagonal(z, np.nan)
     clean = result_from(z)
-    odd = replace(clean, flags=(None, Flag(Kind.REVERSED), None, None))
+    odd = replace(clean, flags=(None, Flag(Kind.CLIQUE), None, None))
     found = detect([odd, *[clean] * 8])
     assert found["round"] == {1}
     assert found["watch"] == {3}

@@ -105,7 +105,7 @@ def draw(rows: Rows, figure: Any) -> None:
         values = np.array([row[1:] for row in table.rows], dtype=float)
         axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="none")
         for (y, x), value in np.ndenumerate(values):
-            if value == value:
+            if value == value and round(value, 2):  # what is nothing is seen by its colour
                 axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=6)
         axes.set_xticks(range(len(table.columns) - 1), table.columns[1:], rotation=60, fontsize=8)
         axes.set_yticks(range(len(table.rows)), [row[0] for row in table.rows], fontsize=8)

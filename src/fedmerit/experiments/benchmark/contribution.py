@@ -168,7 +168,6 @@ class _Run:
                 small=_relative(paid.get((name, "small"))),
                 lazy=_relative(paid.get((name, "lazy"))),
                 replayer=_relative(paid.get((name, "replayer"))),
-                clients=" ".join(f"{value:.5g}" for value in values),
             )
             for name, values in scores.items()
         ]

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from fedmerit.experiments.benchmark.base import Table
 from fedmerit.experiments.benchmark.rows import ContributionRow
 from fedmerit.experiments.benchmark.statistics import mean, spread
@@ -100,7 +98,7 @@ def page(rows: Rows) -> str:
 
 
 def draw(rows: Rows, figure: Any) -> None:
-    """Draw rank correlations by scorer and set-up; a dot is a seed."""
+    """Draw rank correlations by scorer and set-up; a line has the lowest and the highest seed."""
     scorers = _scorers(rows)
     for axes, (quantity, title) in zip(
         figure.subplots(1, 2, sharey=True),
@@ -110,10 +108,11 @@ def draw(rows: Rows, figure: Any) -> None:
         for place, setup in enumerate(RANKED):
             for line, scorer in enumerate(scorers):
                 values = _values(rows, scorer, setup, quantity)
-                height = np.full(len(values), line + 0.25 * (place - 1))
-                axes.plot(values, height, ".", color=f"C{place}", alpha=0.35, markersize=4)
+                height, colour = line + 0.25 * (place - 1), f"C{place}"
+                if values:
+                    axes.plot((min(values), max(values)), (height, height), color=colour, alpha=0.4)
                 label = setup if line == 0 else None
-                axes.plot(mean(values), height[:1], "D", color=f"C{place}", ms=4, label=label)
+                axes.plot(mean(values), height, "D", color=colour, ms=4, label=label)
         axes.axvline(0, color="grey", linewidth=0.8)
         axes.set(xlim=(-1.05, 1.05), xlabel="Spearman", title=title)
         axes.set_yticks(range(len(scorers)), scorers, fontsize=8)

@@ -22,8 +22,6 @@ class ContributionRow:
     small, lazy, replayer : float
         What a ninth client is given relative to the mean of the eight: an honest one with 40
         samples, one that adds the last global update to that, one that sends that update blurred.
-    clients : str
-        The eight scores, in the true order from the least (label noise: from the best).
     """
 
     setup: str
@@ -36,7 +34,6 @@ class ContributionRow:
     small: float
     lazy: float
     replayer: float
-    clients: str
     code: str = ""
 
 
@@ -152,6 +149,8 @@ class ModelRow:
     ----------
     task, behaviour : str
     seed : int
+    share : float
+        Of the clients that behave so.
     quick : bool
         Whether the task had little data.
     clients, liars, rounds : int
@@ -164,6 +163,8 @@ class ModelRow:
         Share of dishonest reports accused or rejected, and of dishonest clients named.
     weight : float
         Weight per example held of a dishonest client relative to that of an honest one.
+    late_weight : float
+        The same from the third round on.
     pay : float
         Sum of the payments of a dishonest client relative to that of an honest one.
     pay_spread : float
@@ -184,6 +185,7 @@ class ModelRow:
     task: str
     behaviour: str
     seed: int
+    share: float
     quick: bool
     clients: int
     liars: int
@@ -194,6 +196,7 @@ class ModelRow:
     flagged: float
     named: float
     weight: float
+    late_weight: float
     pay: float
     pay_spread: float
     undecided: float

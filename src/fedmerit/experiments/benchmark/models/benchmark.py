@@ -9,11 +9,14 @@ from fedmerit.behaviours import parse_behaviour
 from fedmerit.errors import DataError, UnknownNameError
 from fedmerit.experiments.benchmark.base import BEHAVIOURS_MODULE, Results, Table, Tick
 from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench
+from fedmerit.experiments.benchmark.models.federation import SHARE
 from fedmerit.experiments.benchmark.models.page import draw, page, tables
 from fedmerit.experiments.benchmark.models.registry import TASKS
 from fedmerit.experiments.benchmark.rows import ModelRow
 from fedmerit.experiments.fingerprint import Sources
+from fedmerit.validation import check_number
 
+Cell = tuple[str, int, str, float]  # task, seed, behaviour, share
 TASKS_MODULE = "fedmerit.experiments.benchmark.models.registry"
 # The cache of federations decides nothing.
 CLOSED = ("fedmerit.experiments.benchmark.models.baselines",)
@@ -59,6 +62,8 @@ class Plan:
         Little data, and few behaviours unless they are given.
     tasks, behaviours : tuple of str
         All if empty.
+    shares : tuple of float
+        How many of the clients behave so, one run each.
     folder : path or None
         Where IDX files and texts are looked for first.
     kept : path or None
@@ -71,6 +76,7 @@ class Plan:
     quick: bool = False
     tasks: tuple[str, ...] = ()
     behaviours: tuple[str, ...] = ()
+    shares: tuple[float, ...] = (SHARE,)
     folder: Path | None = None
     kept: Path | None = None
     keep_old: bool = False
@@ -81,15 +87,18 @@ class Plan:
                 raise UnknownNameError.of("task", name, TASKS)
         for text in self.behaviours:
             parse_behaviour(text)
+        for share in self.shares:
+            check_number("share", share, above=0, below=1)
 
-    def cells(self) -> list[tuple[str, int, str]]:
-        """Return every (task, seed, behaviour), those of a task and seed in succession."""
+    def cells(self) -> list[Cell]:
+        """Return every (task, seed, behaviour, share), those of a task and seed in succession."""
         told = self.behaviours or (QUICK if self.quick else BEHAVIOURS)
         return [
-            (task, seed, behaviour)
+            (task, seed, behaviour, share)
             for seed in self.seeds
             for task in self.tasks or TASKS
             for behaviour in told
+            for share in self.shares
         ]
 
     @property
@@ -101,6 +110,7 @@ class Plan:
                 *(["--quick"] if self.quick else []),
                 *(f"--task {task}" for task in self.tasks),
                 *(f"--behaviour {behaviour}" for behaviour in self.behaviours),
+                *(f"--share {share:g}" for share in self.shares if self.shares != (SHARE,)),
             ]
         )
 
@@ -110,19 +120,19 @@ def row_code(task: str, behaviour: str) -> str:
     return Sources.of(Bench, TASKS[task], parse_behaviour(behaviour), closed=CLOSED).code.digest
 
 
-def key(row: ModelRow) -> tuple[str, int, str]:
+def key(row: ModelRow) -> Cell:
     """Return which cell a row belongs to."""
-    return row.task, row.seed, row.behaviour
+    return row.task, row.seed, row.behaviour, row.share
 
 
 def ordered(rows: Sequence[ModelRow]) -> list[ModelRow]:
     """Sort rows as a run without stops would write them, whatever was run first."""
     tasks, behaviours = list(TASKS), list(BEHAVIOURS)
 
-    def place(row: ModelRow) -> tuple[int, int, str, int]:
+    def place(row: ModelRow) -> tuple[int, int, str, float, int]:
         known = row.behaviour in behaviours
         number = behaviours.index(row.behaviour) if known else len(behaviours)
-        return tasks.index(row.task), number, row.behaviour, row.seed
+        return tasks.index(row.task), number, row.behaviour, row.share, row.seed
 
     return sorted(rows, key=place)
 
@@ -140,9 +150,9 @@ def run_plan(
     }
     bench: Bench | None = None
     lacking: set[str] = set()
-    for task, seed, behaviour in plan.cells():
-        begin(f"{task}, {behaviour}, seed {seed}")
-        if (task, seed, behaviour) in known or task in lacking:
+    for task, seed, behaviour, share in plan.cells():
+        begin(f"{task}, {behaviour} by {share:.0%}, seed {seed}")
+        if (task, seed, behaviour, share) in known or task in lacking:
             continue
         if bench is None or (bench.task.name, bench.seed) != (task, seed):
             try:
@@ -153,4 +163,4 @@ def run_plan(
                 lacking.add(task)
                 leave_out(f"{task} is left out: {error}")
                 continue
-        yield replace(bench.run(behaviour), code=row_code(task, behaviour))
+        yield replace(bench.run(behaviour, share), code=row_code(task, behaviour))

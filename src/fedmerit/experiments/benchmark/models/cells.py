@@ -10,15 +10,20 @@ from fedmerit.experiments.benchmark.models.combine import (
     fedavg,
     same_bits,
 )
-from fedmerit.experiments.benchmark.models.federation import Cast, accuracy, federate, make_cast
+from fedmerit.experiments.benchmark.models.federation import (
+    SHARE,
+    Cast,
+    accuracy,
+    federate,
+    make_cast,
+)
 from fedmerit.experiments.benchmark.models.ours import Ours, judge
 from fedmerit.experiments.benchmark.models.registry import make_task
 from fedmerit.experiments.benchmark.models.training import sent_state
 from fedmerit.experiments.benchmark.rows import ModelRow
 
-# What 30 % of the clients do, one at a time. Settings follow the name, as everywhere.
-BEHAVIOURS = (
-    "honest",
+# Who sends noise, or something made of what is public, and trains nothing.
+RIDERS = (
     "random-update",
     "random-model",
     "zero",
@@ -34,6 +39,11 @@ BEHAVIOURS = (
     "disguised",
     "sign-mimic",
     "informed",
+)
+# What the dishonest do, one at a time. Settings follow the name, as everywhere.
+BEHAVIOURS = (
+    "honest",
+    *RIDERS,
     "colluders",
     "rotating",
     "mixed",
@@ -80,12 +90,12 @@ class Bench:
         self.task = make_task(name, seed, quick=quick, folder=folder)
         self.seed, self.quick = seed, quick
         self._baselines = Baselines(self.task, seed, kept)
-        self._home: Finished | None = None
+        self._home: dict[tuple[int, ...], Finished] = {}
 
-    def run(self, behaviour: str) -> ModelRow:
-        """Run one behaviour under every server, with the same draws."""
+    def run(self, behaviour: str, share: float = SHARE) -> ModelRow:
+        """Run one behaviour of a share of the clients under every server, with the same draws."""
         task, seed = self.task, self.seed
-        cast = make_cast(task, parse_behaviour(behaviour), seed)
+        cast = make_cast(task, parse_behaviour(behaviour), seed, share)
         plain = self._baselines.run(cast, fedavg, with_model=not cast.liars)
         home = self._at_home(cast) if cast.liars else plain
         middle = self._baselines.run(cast, coordinate_median)
@@ -95,6 +105,7 @@ class Bench:
             task=task.name,
             behaviour=behaviour,
             seed=seed,
+            share=share,
             quick=self.quick,
             clients=len(task.clients),
             liars=len(cast.liars),
@@ -110,6 +121,7 @@ class Bench:
 
     def _at_home(self, cast: Cast) -> Finished:
         """Run FedAvg without the dishonest, which is the same whatever they would do."""
-        if self._home is None:
-            self._home = self._baselines.run(cast, fedavg, cast.others, with_model=True)
-        return self._home
+        if cast.others not in self._home:
+            finished = self._baselines.run(cast, fedavg, cast.others, with_model=True)
+            self._home[cast.others] = finished
+        return self._home[cast.others]

@@ -12,7 +12,7 @@ from fedmerit.experiments.benchmark.models.task import State, StateLike, Task
 from fedmerit.experiments.benchmark.models.training import evaluate, sent_state, train_client
 from fedmerit.rng import stream
 
-SHARE = 0.3  # of the clients are dishonest
+SHARE = 0.3  # of the clients are dishonest, unless another share is asked for
 JUDGED = 3  # last rounds whose accuracy counts
 # From the global state, the clients' states and the sizes they claim to the next global state.
 Settle = Callable[[StateLike, dict[str, State], dict[str, int]], State]
@@ -28,7 +28,8 @@ class Cast:
     behaviours : tuple of Behaviour
         One per client.
     drawn : tuple of int
-        Who is dishonest, or would be: the same clients of a task and seed for every behaviour.
+        Who is dishonest, or would be: the same clients of a task, a seed and a share for every
+        behaviour.
     """
 
     behaviours: tuple[Behaviour, ...]
@@ -46,13 +47,13 @@ class Cast:
         return tuple(c for c in self.drawn if type(self.behaviours[c]) is not Honest)
 
 
-def make_cast(task: Task, behaviour: Behaviour, seed: int) -> Cast:
+def make_cast(task: Task, behaviour: Behaviour, seed: int, share: float = SHARE) -> Cast:
     """Let the clients that `seed` draws behave as given; where that is honest, nobody lies."""
     count = len(task.clients)
-    drawn = Assignment(((SHARE, Stale()),)).assign(count, stream(seed, "models", "liars"))
+    drawn = Assignment(((share, Stale()),)).assign(count, stream(seed, "models", "liars"))
     chosen = tuple(client for client, kind in enumerate(drawn) if isinstance(kind, Stale))
-    fitted = _fitted(behaviour, task)
-    return Cast(tuple(fitted if c in chosen else Honest() for c in range(count)), chosen)
+    told = fitted(behaviour, task)
+    return Cast(tuple(told if c in chosen else Honest() for c in range(count)), chosen)
 
 
 @dataclass
@@ -153,7 +154,7 @@ def accuracy(task: Task, states: Sequence[StateLike]) -> float:
     return float(np.mean([evaluate(task, state) for state in states[-JUDGED:]]))
 
 
-def _fitted(behaviour: Behaviour, task: Task) -> Behaviour:
+def fitted(behaviour: Behaviour, task: Task) -> Behaviour:
     """Tell a behaviour how many classes there are, which everybody knows."""
     if any(setting.name == "classes" for setting in fields(behaviour)):
         return replace(behaviour, classes=task.classes)  # type: ignore[call-arg]

@@ -13,6 +13,7 @@ from fedmerit.flags import Kind
 from fedmerit.server import Result, Server
 
 REWARD = "positive:budget=1000000"
+LATE = 3  # the round from which on riders are to weigh nothing
 
 
 class Ours:
@@ -44,6 +45,7 @@ class Judgement:
     flagged: float
     named: float
     weight: float
+    late_weight: float
     pay: float
     pay_spread: float
     undecided: float
@@ -69,6 +71,7 @@ def judge(
         flagged=_share(liars.accused, liars.reports),
         named=_share(sum(bool(names & named) for names in liars.names), len(liars.names)),
         weight=_ratio(drawn.weight, others.weight),
+        late_weight=_ratio(drawn.late, others.late),
         pay=_ratio(drawn.pay, others.pay),
         pay_spread=float(np.std(honest.pay) / np.mean(honest.pay)) if any(honest.pay) else nan,
         undecided=_share(everybody.kinds[Kind.UNDECIDED], everybody.reports),
@@ -79,7 +82,7 @@ def judge(
 
 @dataclass(frozen=True)
 class _Seen:
-    """Some clients over all rounds: `weight` by example and `pay` are sums, one per client."""
+    """Some clients over all rounds: weights by example and `pay` are sums, one per client."""
 
     reports: int
     accused: int
@@ -87,6 +90,7 @@ class _Seen:
     kinds: Counter[str]
     names: tuple[set[str], ...]
     weight: tuple[float, ...]
+    late: tuple[float, ...]
     pay: tuple[float, ...]
 
     @classmethod
@@ -95,10 +99,10 @@ class _Seen:
     ) -> "_Seen":
         reports = accused = unweighted = 0
         kinds: Counter[str] = Counter()
-        names, weights, pays = [], [], []
+        names, weights, late_weights, pays = [], [], [], []
         for client in clients:
             known: set[str] = set()
-            weight = pay = 0.0
+            weight = late = pay = 0.0
             for number, result in enumerate(results, start=1):
                 name = cast.behaviours[client].account(client, number)
                 known.add(name)
@@ -109,12 +113,24 @@ class _Seen:
                 kinds["rejected"] += name in result.rejected
                 accused += (flag is not None and flag.accuses) or name in result.rejected
                 unweighted += not result.weights.get(name, 0.0)
-                weight += result.weights.get(name, 0.0) / sizes[client]
+                share = result.weights.get(name, 0.0) / sizes[client]
+                weight += share
+                late += share if number >= LATE else 0.0
                 pay += result.payments.get(name, 0)
             names.append(known)
             weights.append(weight)
+            late_weights.append(late)
             pays.append(pay)
-        return cls(reports, accused, unweighted, kinds, tuple(names), tuple(weights), tuple(pays))
+        return cls(
+            reports,
+            accused,
+            unweighted,
+            kinds,
+            tuple(names),
+            tuple(weights),
+            tuple(late_weights),
+            tuple(pays),
+        )
 
 
 def _share(part: int, whole: int) -> float:

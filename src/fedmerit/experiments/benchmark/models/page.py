@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from fedmerit.experiments.benchmark.base import Table
+from fedmerit.experiments.benchmark.models.cells import RIDERS
+from fedmerit.experiments.benchmark.models.federation import SHARE
 from fedmerit.experiments.benchmark.rows import ModelRow
 from fedmerit.experiments.benchmark.statistics import mean
 
@@ -16,17 +18,18 @@ WORSE = 0.005
 _SETTINGS = """\
 Federations of PyTorch models around a `fedmerit.Server` with its default settings, which were not
 chosen on these tasks. Everyone takes part in every round; clients send whole states (running
-statistics of batch normalisation included; of adapters, the adapters). 30 % of the clients behave
-as named, the same clients whatever they do. *Accuracy* is held-out, mean after the last three
-rounds, of ours, of FedAvg by claimed size, of the coordinate-wise median, and of FedAvg where the
-dishonest stay at *home*; all with the same draws. *Weight* (per example held) and *pay* (the sum)
-are those of a dishonest client relative to an honest one, over all rounds; in the row *honest*,
-where nobody lies, of the same clients. *Flagged* counts reports that were accused or rejected,
-*no weight* honest reports without weight, *named* clients named by evidence over rounds at the end
-(honest ones as a number per run), *undecided* reports about which the scorer did not decide. *Pay
-spread* is the standard deviation of what honest clients are paid relative to the mean. *Same bits*
-is the share of runs whose last model is, bit for bit, that of FedAvg without the dishonest, and
-*difference* the largest between a parameter of one and of the other."""
+statistics of batch normalisation included; of adapters, the adapters). 30 % of the clients, or as
+many as said, behave as named, the same clients whatever they do. *Accuracy* is held-out, mean after
+the last three rounds, of ours, of FedAvg by claimed size, of the coordinate-wise median, and of
+FedAvg where the dishonest stay at *home*; all with the same draws. *Weight* (per example held) and
+*pay* (the sum) are those of a dishonest client relative to an honest one, over all rounds; in the
+row *honest*, where nobody lies, of the same clients. *Late* is the weight from the third round on.
+*Flagged* counts reports that were accused or rejected, *no weight* honest reports without weight,
+*named* clients named by evidence over rounds at the end (honest ones as a number per run),
+*undecided* reports about which the scorer did not decide. *Pay spread* is the standard deviation of
+what honest clients are paid relative to the mean. *Same bits* is the share of runs whose last model
+is, bit for bit, that of FedAvg without the dishonest, and *difference* the largest between a
+parameter of one and of the other."""
 
 _COLUMNS = {
     "accuracy": "ours",
@@ -34,6 +37,7 @@ _COLUMNS = {
     "median": "median",
     "home": "home",
     "weight": "weight",
+    "late_weight": "late",
     "pay": "pay",
     "flagged": "flagged",
     "named": "named",
@@ -45,6 +49,8 @@ _COLUMNS = {
     "same_bits": "same bits",
     "difference": "difference",
 }
+# What is rarely anything else than expected where somebody lies; the rows have it.
+_IN_TABLE_ONLY = ("honest_unweighted", "honest_named", "difference")
 _CLEAN = (
     "accuracy",
     "fedavg",
@@ -107,7 +113,7 @@ class Loss:
 
 def worse(rows: Rows) -> list[Loss]:
     """Return the cells in which ours is worse than FedAvg by more than `WORSE`, the worst first."""
-    cells = dict.fromkeys((row.task, row.behaviour) for row in rows)
+    cells = dict.fromkeys((row.task, _conduct(row)) for row in rows)
     means = [
         Loss(*cell, *(_mean(rows, *cell, name) for name in ("accuracy", "fedavg", "home")))
         for cell in cells
@@ -118,7 +124,8 @@ def worse(rows: Rows) -> list[Loss]:
 
 def draw(rows: Rows, figure: Any) -> None:
     """Draw heat maps: accuracy less FedAvg's, weight and pay of the dishonest."""
-    tasks, behaviours = _tasks(rows), list(dict.fromkeys(row.behaviour for row in rows))
+    rows = [row for row in rows if row.share == SHARE]
+    tasks, behaviours = _tasks(rows), list(dict.fromkeys(map(_conduct, rows)))
     figure.set_size_inches(15, 1.5 + 0.25 * len(behaviours))
     maps = (
         ("accuracy less FedAvg's", "RdYlGn", -0.1, 0.1),
@@ -131,7 +138,7 @@ def draw(rows: Rows, figure: Any) -> None:
         values = np.array([[_shown(rows, t, b, title) for t in tasks] for b in behaviours])
         axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
         for (y, x), value in np.ndenumerate(values):
-            if value == value:
+            if value == value and abs(value) >= WORSE:  # what is nothing is seen by its colour
                 axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=5)
         axes.set_xticks(range(len(tasks)), tasks, rotation=60, fontsize=7)
         axes.set_yticks(range(len(behaviours)), behaviours, fontsize=7)
@@ -152,7 +159,7 @@ def _summary(rows: Rows) -> str:
     reports = sum(row.rounds * (row.clients - row.liars) for row in rows)
     flagged = sum(row.honest_flagged * row.rounds * (row.clients - row.liars) for row in rows)
     lost = worse(rows)
-    cells = len({(row.task, row.behaviour) for row in rows})
+    cells = len({(row.task, _conduct(row)) for row in rows})
     lines = [
         f"- Of {reports} honest reports in {len(rows)} runs {round(flagged)} were flagged; "
         f"{sum(row.honest_named for row in rows)} honest clients were named.",
@@ -160,16 +167,57 @@ def _summary(rows: Rows) -> str:
         f"- Ours is worse than FedAvg by more than {WORSE} in {len(lost)} of {cells} cells"
         + (":" if lost else "."),
         *(f"    - {cell}" for cell in lost),
+        *_riders([row for row in rows if row.behaviour in RIDERS]),
     ]
     return "\n".join(lines)
 
 
+def _riders(rows: Rows) -> list[str]:
+    """Say whether who trains nothing is out of the model, and what it costs."""
+    if not rows:
+        return []
+    heard = [row for row in rows if row.late_weight > 0]
+    moved = [row for row in rows if abs(row.accuracy - row.home) > WORSE]
+    told = [
+        f"- Of {len(rows)} runs with clients that train nothing, they weigh nothing from the third "
+        f"round on in {len(rows) - len(heard)}" + (":" if heard else ".")
+    ]
+    told += _listed(heard, "late_weight", "weight")
+    told.append(
+        f"- In {len(rows) - len(moved)} of these runs accuracy is within {WORSE} of the run in "
+        "which they stay at home" + (":" if moved else ".")
+    )
+    for row in moved:
+        row_told = f"{row.accuracy:.3f} against {row.home:.3f} (FedAvg {row.fedavg:.3f})"
+        told.append(f"    - {row.task}, {_conduct(row)}, seed {row.seed}: {row_told}")
+    return told
+
+
+def _listed(rows: Rows, column: str, word: str) -> list[str]:
+    """List tasks with the conduct that is heard there, and how much of them was undecided."""
+    lines = []
+    for task in _tasks(rows):
+        here = [row for row in rows if row.task == task]
+        undecided = mean([row.undecided for row in here])
+        conduct = {name: _mean(here, task, name, column) for name in map(_conduct, here)}
+        listed = ", ".join(f"{name} {value:.2f}" for name, value in conduct.items())
+        lines.append(f"    - {task} ({undecided:.0%} of reports undecided), {word}: {listed}")
+    return lines
+
+
+def _conduct(row: ModelRow) -> str:
+    """Say how the dishonest behave, and how many they are where that is not as usual."""
+    usual = row.share == SHARE
+    return row.behaviour if usual else f"{row.behaviour} by {row.share:.0%}"
+
+
 def _table(rows: Rows, task: str) -> Table:
-    names = dict.fromkeys(row.behaviour for row in rows)
+    names = dict.fromkeys(map(_conduct, rows))
+    shown = {column: title for column, title in _COLUMNS.items() if column not in _IN_TABLE_ONLY}
     return Table(
         f"Task {task}",
-        ("behaviour", *_COLUMNS.values()),
-        tuple((name, *(_mean(rows, task, name, column) for column in _COLUMNS)) for name in names),
+        ("behaviour", *shown.values()),
+        tuple((name, *(_mean(rows, task, name, column) for column in shown)) for name in names),
     )
 
 
@@ -182,5 +230,5 @@ def _everybody(rows: Rows, task: str, column: str) -> float:
 
 
 def _mean(rows: Rows, task: str, behaviour: str, column: str) -> float:
-    here = [row for row in rows if (row.task, row.behaviour) == (task, behaviour)]
+    here = [row for row in rows if (row.task, _conduct(row)) == (task, behaviour)]
     return mean([float(getattr(row, column)) for row in here])
