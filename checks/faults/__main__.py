@@ -12,6 +12,7 @@ from checks.faults import (
     ledger,
     library,
     money,
+    planted,
     process,
     records,
     storage,
@@ -22,13 +23,26 @@ from fedmerit.ledger import Ledger
 from fedmerit.report import write_report
 
 TARGET = ROOT / "docs" / "results" / "faults.md"
-AREAS = (library, files, conduct, flower, ledger, records, money, storage, environment, process)
+AREAS = (
+    library,
+    files,
+    conduct,
+    flower,
+    ledger,
+    records,
+    money,
+    planted,
+    storage,
+    environment,
+    process,
+)
 
 
 def main(wanted: str = "") -> int:
     """Run the faults whose name or entry contains `wanted`; return how many did not go well."""
     outcomes: list[Outcome] = []
     for area in AREAS:
+        print(f"{area.__name__}, after {len(outcomes)} faults", file=sys.stderr, flush=True)
         for fault in area.faults():
             if wanted not in f"{fault.kind} {fault.entry} {fault.name}":
                 continue
@@ -58,11 +72,12 @@ def page(outcomes: list[Outcome]) -> str:
         "that it was something else, *CRASHES* that an exception came out which is not one of",
         "fedmerit's, *not run* that this machine does not allow to provoke it.",
         "",
-        "What counts as poisoned was settled after a first look: accuracy above 0.5 after 4 rounds",
-        "was missed by boost, copies, label-flip and sign-flip (0.33, 0.41, 0.41, 0.31), so the",
-        "rows below ask for 80 % of the accuracy that the same run has if these clients send",
-        "zeros, after 10 rounds. Boost and sign-flip pass that narrowly and keep weight: see the",
-        "limits.",
+        "Dishonest clients are judged by what the default promises: a model no worse than",
+        "FedAvg's with the same clients, nobody honest accused, and less weight for those who",
+        "did not work. An earlier law asked for 80 % of the accuracy without them of everybody;",
+        "inflated-size, loud-flip and sign-flip missed it (0.44, 0.55 and 0.54 of 0.76), since",
+        "they train, and who is not excluded has FedAvg's weight. They now have rows of their own",
+        "with the settings that are recommended against them. See the limits.",
         "",
         f"{len(outcomes)} rows: " + ", ".join(f"{counts[v]} {v}" for v in sorted(counts)) + ".",
         "",

@@ -90,4 +90,4 @@ def cell(text: str) -> str:
     plain = "".join(char if char.isprintable() else "?" for char in plain)
     if len(plain) > _LONGEST:
         plain = plain[: _LONGEST - 1] + "…"
-    return plain.replace("|", "\\|").replace("<", "\\<")
+    return plain.replace("|", "\\|").replace("<", "\\<").replace("](", "] (")

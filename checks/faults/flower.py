@@ -25,7 +25,7 @@ def faults() -> Iterator[Fault]:
         yield survived("conduct", "flower", name, expected, partial(_replied, make))
     for name, nodes, expected, check in (
         ("no client replies", {10: None, 11: None}, "round skipped, model stays", _stays),
-        ("one client replies", {10: _work(1), 11: None}, "round skipped, model stays", _stays),
+        ("one client replies", {10: _work(1), 11: None}, "taken as FedAvg does, unjudged", _alone),
         ("two clients", {10: _work(1), 11: _work(2)}, "both used", _both),
         ("all clients identical", dict.fromkeys(range(10, 15), _work(1)), "finite", _finite),
         ("all updates zero", dict.fromkeys(range(10, 15), _zero), "model stays", _stays),
@@ -116,6 +116,16 @@ def _rounds(
 def _stays(model: np.ndarray, records: list[RoundRecord]) -> str:
     assert (model == 0).all(), "the model moved"
     return f"model as it was; {len(records[-1].rejected)} refused"
+
+
+def _alone(model: np.ndarray, records: list[RoundRecord]) -> str:
+    # It cannot be compared with anything, so it is taken as it is.
+    assert np.allclose(model, _work(1)(1) + _work(1)(2), rtol=1e-6), "another model than FedAvg's"
+    (client,) = records[-1].clients
+    assert client.flag is not None, "judged by itself"
+    assert client.weight == 1, f"weight {client.weight}"
+    assert not client.flagged, client.flag.words
+    return client.flag.words
 
 
 def _both(model: np.ndarray, records: list[RoundRecord]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from checks import ROOT
 from checks.kill.worker import Place, as_plain, pay, record, spawn
 from checks.speed.timing import machine
+from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.ledger import Ledger, SigningKey
 
 SECONDS_PER_LEDGER = 60.0  # then a new one, so that verifying does not come to be all there is
@@ -150,7 +151,7 @@ def main() -> None:
             print(f"{tally.ledgers}: {tally.rounds} rounds, {tally.kills} kills, {tally.problems}")
     text = page(tally, options.minutes, options.seed)
     if options.minutes >= 10:
-        PAGE.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        write_page(PAGE, text, Sources.of(main, one_ledger, Ledger))
     print(text)
     if tally.problems:
         raise SystemExit(1)

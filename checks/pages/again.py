@@ -45,7 +45,12 @@ def repeated(experiment: Experiment, data: Dataset | ClickLog, outcome: Outcome)
 def differences(before: Outcome, after: Outcome) -> list[str]:
     """Return what is not the same, but for the code."""
     pairs = zip(asdict(replace(before, code="")).items(), asdict(after).values(), strict=True)
-    return [f"{name} {old} is now {new}" for (name, old), new in pairs if repr(old) != repr(new)]
+    # A NaN is not itself, but the same.
+    return [
+        f"{name} {old} is now {new}"
+        for (name, old), new in pairs
+        if old != new and (old == old or new == new)
+    ]
 
 
 def again(

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from checks.studies.fedce import SOURCES as FEDCE
+from checks.studies.lies_of_tasks import SOURCES as LIES
 from checks.studies.panel.cells import SOURCES as PANEL
 from checks.studies.sizes import SOURCES as CLAIMED
+from checks.studies.thresholds import SOURCES as THRESHOLDS
 from fedmerit.experiments.assumptions import SOURCES as ASSUMPTIONS
 from fedmerit.experiments.benchmark.base import Results
 from fedmerit.experiments.benchmark.files import read_row
@@ -20,6 +23,9 @@ _AS = {"mnist-without-riders": "mnist-free-riders"}
 _EXPERIMENTS = {e.name: e for family in FAMILIES.values() for e in family}
 
 
+_STUDIES = {"sizes": CLAIMED, "fedce": FEDCE, "lies-of-tasks": LIES, "thresholds": THRESHOLDS}
+
+
 def expected_code(name: str) -> Expected:
     """Return what tells the fingerprint that a row would have now; None where nothing makes it.
 
@@ -29,8 +35,8 @@ def expected_code(name: str) -> Expected:
         return lambda _: ASSUMPTIONS.code.digest
     if name.startswith("panel-"):
         return lambda _: PANEL.code.digest
-    if name == "sizes":
-        return lambda _: CLAIMED.code.digest
+    if name in _STUDIES:
+        return lambda _: _STUDIES[name].code.digest
     experiment, benchmark = experiment_of(name), _named(name, BENCHMARKS)
     if experiment is not None:
         return _of_experiment(experiment)

@@ -17,8 +17,9 @@ from checks.pages.results import Reader
 from fedmerit.errors import DataError
 
 FILE = Path(__file__).with_name("quoted.toml")
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-RESULTS = tuple(sorted((ROOT / "docs" / "results").glob("*.md")))
+_SUMMARY = ROOT / "docs" / "results" / "benchmarks.md"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), _SUMMARY)
+RESULTS = tuple(sorted({*(ROOT / "docs" / "results").glob("*.md")} - {_SUMMARY}))
 OLD = "earlier version"  # what a section says that quotes stale results
 _TAGS = re.compile(r"(?:<!--[a-z][a-z0-9-]*(?:/[^/<>]+)*-->)+")
 _NAME = re.compile(r"<!--(.*?)-->")

@@ -5,10 +5,22 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable
 
 from checks import ROOT
-from checks.speed import acceptance, growth, large, peers, scoring, simulator, training
+from checks.speed import (
+    acceptance,
+    browser,
+    cold,
+    flower_cost,
+    growth,
+    large,
+    peers,
+    scoring,
+    simulator,
+    training,
+)
 from checks.speed.timing import Part, machine
 from fedmerit.experiments.benchmark.base import SCORERS_MODULE
 from fedmerit.experiments.fingerprint import Sources, write_page
@@ -16,6 +28,8 @@ from fedmerit.experiments.fingerprint import Sources, write_page
 FOLDER = ROOT / "docs" / "results"
 PARTS: dict[str, Callable[[], Part]] = {
     "acceptance": acceptance.measure,
+    "cold": cold.measure,
+    "server": flower_cost.measure,
     "peers": peers.measure,
     "scoring": scoring.measure,
     "large": large.measure_model,
@@ -23,6 +37,7 @@ PARTS: dict[str, Callable[[], Part]] = {
     "growth": growth.measure,
     "simulator": simulator.measure,
     "training": training.measure,
+    "page": browser.measure,
 }
 
 
@@ -65,9 +80,13 @@ def main(names: list[str]) -> None:
     """Measure the named parts, or all, one after the other; each is on disk when it is done."""
     parts = stored()
     for name in names or PARTS:
+        begin = time.perf_counter()
         parts[name] = PARTS[name]()
         write(parts)
+        if name == "server":
+            flower_cost.write(parts[name])
         print("\n".join(parts[name].lines), flush=True)
+        print(f"({name}: {time.perf_counter() - begin:.0f} s)\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,34 @@
-"""What FedMerit, FedPCA and MedPCA cost on a Flower server, next to FedAvg.
+"""What FedMerit, FedPCA and MedPCA cost on a Flower server, next to FedAvg, FedMedian and Krum.
 
-``python -m checks.speed.flower_cost`` writes docs/results/flower-cost.md. A grid inside the
-process: what is timed is the strategy's part of a round (`configure_train` to `aggregate_train`),
-with replies that are ready. Peak memory is that of a fresh process per strategy, above what it
-holds before the first round; the replies' own bytes are part of it.
+``make bench`` measures it, and ``python -m checks.speed server`` it alone; either writes
+docs/results/flower-cost.md as well. A grid inside the process: what is timed is the strategy's part
+of a round (`configure_train` to `aggregate_train`), with replies that are ready. Peak memory is
+that of a fresh process per strategy, above what it holds before the first round; the replies' own
+bytes are part of it.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from importlib.metadata import version
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from flwr.serverapp.strategy import FedAvg, FedMedian
+from flwr.serverapp.strategy import FedAvg, FedMedian, Krum
 
 from checks import ROOT
-from checks.speed.timing import machine, peak_extra_bytes
+from checks.speed.timing import Part, machine, peak_extra_bytes
 from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.flower import FedMerit, FedPCA, MedPCA
 from fedmerit.flower.local import LocalGrid
 
-CLIENTS, ROUNDS = 20, 3
+CLIENTS, ROUNDS, MALICIOUS = 20, 3, 4
 STRATEGIES: dict[str, Callable[..., FedAvg]] = {
     "FedAvg": FedAvg,
     "FedMedian": FedMedian,
+    "Krum": partial(Krum, num_malicious_nodes=MALICIOUS),
     "FedPCA": FedPCA,
     "MedPCA": MedPCA,
     "FedMerit": FedMerit,
@@ -93,7 +97,7 @@ def _clocks() -> np.ndarray:
     return np.array([time.process_time(), time.perf_counter()])
 
 
-def measure(sizes: dict[str, int]) -> dict[str, np.ndarray]:
+def seconds_of(sizes: dict[str, int]) -> dict[str, np.ndarray]:
     """Return the median processor and wall seconds of a round per strategy, taken in turns."""
     servers = {name: Server(name, sizes) for name in STRATEGIES}
     for server in servers.values():
@@ -112,39 +116,50 @@ def peak(name: str, label: str) -> int:
     return peak_extra_bytes(setup, "server.step(), server.step(), server.step()")
 
 
-def main() -> None:
+def measure() -> Part:
+    """Return this part of the report."""
     lines = [
-        "# What a strategy costs on a Flower server",
+        "## What a strategy costs on a Flower server",
         "",
-        f"Written by `python -m checks.speed.flower_cost` on {machine()}: {CLIENTS} clients, the",
-        f"strategy's part of a round, median of {ROUNDS} rounds after the first, relative to",
-        "FedAvg in the same run. Peak memory of three rounds in models' sizes (parameters x 4",
-        f"bytes): the {CLIENTS} replies that Flower hands over are {CLIENTS} of them.",
+        f"{CLIENTS} clients, the strategy's part of a round, median of {ROUNDS} rounds after the",
+        "first, relative to FedAvg in the same run. Peak memory of three rounds in models' sizes",
+        f"(parameters x 4 bytes): the {CLIENTS} replies that Flower hands over are {CLIENTS} of",
+        f"them. Measured at a load of {os.getloadavg()[0]:.1f}, with Flower {version('flwr')}.",
         "",
         "| parameters | strategy | processor time / FedAvg's | wall time / FedAvg's "
         "| processor seconds in this run | peak memory, models |",
         "|---|---|---:|---:|---:|---:|",
     ]
+    ratios = {}
     for label, sizes in MODELS.items():
-        seconds = measure(sizes)
+        seconds = seconds_of(sizes)
         model = 4 * sum(sizes.values())
+        peaks = {name: peak(name, label) / model for name in STRATEGIES}
         for name, value in seconds.items():
             processor, wall = value / seconds["FedAvg"]
             lines.append(
                 f"| {label} | {name} | {processor:.1f} | {wall:.1f} | {value[0]:.3f} "
-                f"| {peak(name, label) / model:.0f} |"
+                f"| {peaks[name]:.0f} |"
             )
-            print(lines[-1], flush=True)
-    lines += [
+        ratios[f"server, {label}: FedMerit / FedAvg"] = float(
+            seconds["FedMerit"][0] / seconds["FedAvg"][0]
+        )
+        ratios[f"server, {label}: memory, FedMerit / FedAvg"] = peaks["FedMerit"] / peaks["FedAvg"]
+    return Part(lines, ratios)
+
+
+def write(part: Part) -> None:
+    """Write docs/results/flower-cost.md."""
+    lines = [
+        "# What a strategy costs on a Flower server",
+        "",
+        f"Written by `make bench` on {machine()}.",
+        *part.lines[1:],
         "",
         "A round's training takes seconds to hours, and 20 replies of 11 million parameters are",
-        "0.9 GB on the wire. FedMerit keeps, next to the round's rows, each client's last report",
-        "and the last eleven models; `remembered` and `older` bound both.",
+        "0.9 GB on the wire. FedMerit keeps the newest model, and of older ones and of clients'",
+        "last reports what scores look at: up to some 50,000 parameters of each.",
         "",
     ]
     page = ROOT / "docs/results/flower-cost.md"
-    write_page(page, "\n".join(lines), Sources.of(main))
-
-
-if __name__ == "__main__":
-    main()
+    write_page(page, "\n".join(lines), Sources.of(measure))

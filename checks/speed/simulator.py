@@ -27,7 +27,7 @@ from fedmerit.simulation.sequential import train_sequential
 from fedmerit.simulation.training import LocalTraining, TrainingJob
 
 CLIENTS, SAMPLES, TESTS, SHAPE, CLASSES = 20, 600, 10_000, (1, 28, 28), 10
-ROUNDS = 4  # the first one, in which everything is started and compiled, is not counted
+ROUNDS = 3  # the first one, in which everything is started and compiled, is not counted
 
 
 def data(name: str, count: int) -> tuple[np.ndarray, np.ndarray]:

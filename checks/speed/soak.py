@@ -7,7 +7,6 @@ child processes after every round, and one round of 10,000 clients.
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import numpy as np
 
 import fedmerit
 from checks import ROOT
+from checks.speed.browser import opened
 from checks.speed.timing import machine
 from fedmerit.behaviours import Assignment
 from fedmerit.experiments.fingerprint import Sources, write_page
@@ -127,25 +127,7 @@ def look_at_report(ledger: Path) -> str:
     begin = time.perf_counter()
     size = write_report(open_source(ledger), page) / 2**20
     wrote = f"Report: {size:.1f} MB, written in {time.perf_counter() - begin:.0f} s; "
-    chromium = os.environ.get("FEDMERIT_CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
-        return wrote + "not opened, for want of a browser (`make browser`)."
-    from playwright.sync_api import sync_playwright
-
-    complaints: list[str] = []
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        opened = browser.new_page()
-        opened.on("pageerror", lambda error: complaints.append(str(error)))
-        begin = time.perf_counter()
-        opened.goto(page.as_uri())
-        opened.wait_for_selector("html[data-ready=true]", timeout=120_000)
-        seconds = time.perf_counter() - begin
-        charts = opened.locator("svg.main-svg").count()
-        browser.close()
-    return wrote + (
-        f"opened in Chromium in {seconds:.0f} s, {charts} drawings, {len(complaints)} errors."
-    )
+    return f"{wrote}{opened(page)}."
 
 
 def draw(megabytes: Sequence[float]) -> None:

@@ -8,9 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 from checks import ROOT
+
+_LONG = 3.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a statement takes in a fresh process."""
+    """What a statement takes in a fresh process, and what it printed."""
 
     seconds: float
     extra_bytes: int
+    output: str = ""
 
 
 def medians(
@@ -56,10 +60,13 @@ def peak_extra_bytes(setup: str, statement: str) -> int:
 
 
 def cost(setup: str, statement: str, repeats: int = 3) -> Cost:
-    """Run `statement` in a fresh process after `setup`: its extra memory, then its median time."""
+    """Run `statement` in a fresh process after `setup`: its extra memory, then its median time.
+
+    It is repeated until that has taken some seconds.
+    """
     code = f"""
 import statistics, time
-from checks import ROOT
+from pathlib import Path
 def status(key):
     line = next(l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith(key))
     return int(line.split()[1]) * 1024
@@ -71,17 +78,19 @@ begin = time.perf_counter()
 seconds = [time.perf_counter() - begin]
 extra = status("VmHWM") - before
 for _ in range({repeats}):
+    if sum(seconds) > {_LONG}:
+        break
     begin = time.perf_counter()
     {statement}
     seconds.append(time.perf_counter() - begin)
-print("cost", extra, statistics.median(seconds[-{repeats}:]))
+print("cost", extra, statistics.median(seconds[1:] or seconds))
 """
     output = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
     ).stdout
     found = re.search(r"^cost (\d+) (\S+)$", output, re.M)
     assert found is not None, output
-    return Cost(float(found.group(2)), int(found.group(1)))
+    return Cost(float(found.group(2)), int(found.group(1)), output)
 
 
 def available_bytes() -> int:
@@ -94,4 +103,6 @@ def available_bytes() -> int:
 def machine() -> str:
     """Say what this run had to work with; speeds are only comparable inside one run."""
     load = os.getloadavg()[1]
-    return f"{os.cpu_count()} cores (load {load:.1f}), Python {sys.version.split()[0]}"
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    python = sys.version.split()[0]
+    return f"{os.cpu_count()} cores (load {load:.1f}), Python {python}, {versions}"

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 import fedmerit
+from fedmerit.kernels.threads import threads
 from fedmerit.ledger import Ledger, RunRecorder
 
 CLIENTS, PARAMETERS, SEED = 12, 3000, 0
@@ -67,7 +68,7 @@ def simulated() -> dict[str, str]:
 def main() -> None:
     print(
         f"Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}, "
-        f"{numba.get_num_threads()} threads"
+        f"{threads()} threads"
     )
     for name, value in {**scores(), **simulated()}.items():
         print(f"{name}: {value}")

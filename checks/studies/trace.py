@@ -12,6 +12,7 @@ Kernels are compiled and call nothing: they are counted apart, and a hop to one 
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +23,8 @@ from typing import Any
 import numpy as np
 
 import fedmerit
+from fedmerit.scorers import Merit
+from fedmerit.types import Contributions, RoundInputs, Scorer, needs_of
 
 CLIENTS, PARAMETERS, ROUNDS = 8, 2000, 3
 PACKAGE = Path(fedmerit.__file__).parent
@@ -46,7 +49,13 @@ class Trace:
     @property
     def hops(self) -> int:
         """How often the next call lies in another file."""
-        return sum(before != after for (before, _), (after, _) in pairwise(self.calls))
+        return self.pairs.total()
+
+    @property
+    def pairs(self) -> Counter[tuple[str, str]]:
+        """How often each file is followed by each other one."""
+        places = [file for file, _ in self.calls]
+        return Counter(pair for pair in pairwise(places) if pair[0] != pair[1])
 
     def without_kernels(self) -> "Trace":
         """Return the calls of what is not compiled."""
@@ -78,22 +87,49 @@ def updates(rng: np.random.Generator) -> dict[str, Any]:
     return {f"client {n}": (0.01 * (shared + row)).astype("f4") for n, row in enumerate(own)}
 
 
+class Watched:
+    """A scorer whose newest round is traced."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer, self.needs = scorer, needs_of(scorer)
+
+    def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:
+        """Score, and keep the trace."""
+        results: list[Contributions] = []
+        self.trace = trace(lambda: results.append(self.scorer.score(inputs, rng)))
+        return results[0]
+
+
+def last_of(rounds: int, scorer: Scorer) -> Callable[[], object]:
+    """Settle all but the last of so many rounds; return what settles that one."""
+    rng = np.random.default_rng(0)
+    model = np.zeros(PARAMETERS, "f4")
+    server = fedmerit.Server(model, scorer=scorer, reward="positive:budget=1000")
+    for _ in range(rounds - 1):
+        server.settle(updates=updates(rng))
+    sent = updates(rng)
+    return lambda: server.settle(updates=sent, sizes=dict.fromkeys(sent, 100))
+
+
 def settled_round() -> Trace:
     """Return the trace of the last of a few rounds."""
-    rng = np.random.default_rng(0)
-    with fedmerit.Server(np.zeros(PARAMETERS, "f4"), reward="positive:budget=1000") as server:
-        for _ in range(ROUNDS - 1):
-            server.settle(updates=updates(rng))
-        sent = updates(rng)
-        sizes = dict.fromkeys(sent, 100)
-        return trace(lambda: server.settle(updates=sent, sizes=sizes))
+    return trace(last_of(ROUNDS, Merit()))
+
+
+def scored_round() -> Trace:
+    """Return the part of it that is the scorer's."""
+    watched = Watched(Merit())
+    last_of(ROUNDS, watched)()
+    return watched.trace
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", action="store_true", help="print every call, file by file")
+    parser.add_argument("--pairs", action="store_true", help="print hops by pair of files")
+    chosen = parser.parse_args()
     found = settled_round()
-    if parser.parse_args().calls:
+    if chosen.calls:
         before = ""
         for file, function in found.calls:
             if file != before:
@@ -101,7 +137,12 @@ def main() -> None:
             print(f"    {function}")
             before = file
     plain = found.without_kernels()
-    for name, part in (("without kernels", plain), ("with kernels", found)):
+    if chosen.pairs:
+        for (first, second), count in plain.pairs.most_common():
+            print(f"{count:4}  {first} -> {second}")
+    scorer = scored_round().without_kernels()
+    parts = {"without kernels": plain, "of these the scorer": scorer, "with kernels": found}
+    for name, part in parts.items():
         print(f"{name}: {len(part.files)} files, {part.functions} functions, {part.hops} hops")
 
 

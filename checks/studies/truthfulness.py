@@ -64,9 +64,16 @@ def update_lies(method: str, size: int, use_public: bool) -> dict[str, tuple[str
     for seed in range(SEEDS):
         updates, public = make_round(1.0, size, seed)
 
-        def score(matrix: np.ndarray, seed: int = seed, public: np.ndarray = public) -> np.ndarray:
+        def score(
+            matrix: np.ndarray,
+            previous: np.ndarray | None,
+            seed: int = seed,
+            public: np.ndarray = public,
+        ) -> np.ndarray:
             known = public if use_public else None
-            return fedmerit.score(matrix, method=method, public=known, rng=seed).scores
+            return fedmerit.score(
+                matrix, method=method, public=known, previous=previous, rng=seed
+            ).scores
 
         audits += audit_updates(
             updates, score, public=public, clients=[0], settings=SETTINGS, rng=seed

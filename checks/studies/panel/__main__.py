@@ -4,12 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from checks.studies.panel import attacks, flags, liars, worth
+from checks.studies.panel import attacks, cost, error, flags, liars, worth
 from checks.studies.panel.cells import Study, run_cells
 from fedmerit.simulation.datasets import load
 
 STUDIES: dict[str, Study] = {
-    s.name: s for s in (worth.STUDY, attacks.STUDY, liars.STUDY, flags.STUDY)
+    s.name: s
+    for s in (worth.STUDY, attacks.STUDY, liars.STUDY, flags.STUDY, error.STUDY, cost.STUDY)
 }
 
 

@@ -4,7 +4,7 @@ A federation is run once with judges who tell the truth; the lies are put into i
 and honest judges are compared on the same rounds. Liars are drawn by lot.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from fedmerit.behaviours import Behaviour, LocalData
 from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.experiments.spec import plain_rules
-from fedmerit.panel import HeardRound, estimate
+from fedmerit.panel import Estimate, HeardRound, estimate
 from fedmerit.rng import stream
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
@@ -30,10 +30,11 @@ PAIRS = 4
 class LiarRow:
     """One lie told by one share of the judges, on one partition (the cell).
 
-    `plain` and `trusted` are rank correlations of the clients' worth with their share of right
-    labels, by one voice per judge and by judges whom the others bear out; `honest` the latter with
-    no liars. `gained` is how far the liars' own worth rises by their lies, and `voice` and
-    `honest_voice` the mean voices.
+    `plain` and `trusted` are rank correlations of the clients' worth with what it is without any
+    lies and with one voice per judge: by one voice per judge, and by judges whom the others do not
+    contradict; `honest` is the latter with no liars. `gained` is how far the liars' own worth rises
+    by their lies, in standard deviations of the clients' worth, and `voice` and `honest_voice` the
+    mean voices.
     """
 
     cell: str
@@ -120,9 +121,8 @@ def run(cell: str, seed: int, data: Dataset) -> list[LiarRow]:
         state, _ = made.step(state, evaluate=False)
     book = state.server.book.rounds
     clients = [str(client) for client in range(config.users)]
-    truth = -np.arange(config.users)
-    honest = estimate(book)
-    known = np.array([honest.of(client)[0] for client in clients])
+    truth = _worth(estimate(book, trusted=False), clients)
+    honest = spearman(_worth(estimate(book), clients), truth)
     rows = []
     for lie, tell in LIES.items():
         for share in SHARES:
@@ -131,7 +131,7 @@ def run(cell: str, seed: int, data: Dataset) -> list[LiarRow]:
             liars = {clients[place] for place in drawn}
             told = tuple(tell(heard, liars, rng) for heard in book)
             plain, found = estimate(told, trusted=False), estimate(told)
-            worth = np.array([found.of(client)[0] for client in clients])
+            worth = _worth(found, clients)
             voice = dict(zip(found.people, found.voice, strict=True))
             rows.append(
                 LiarRow(
@@ -139,15 +139,19 @@ def run(cell: str, seed: int, data: Dataset) -> list[LiarRow]:
                     lie,
                     seed,
                     share,
-                    spearman([plain.of(client)[0] for client in clients], truth),
+                    spearman(_worth(plain, clients), truth),
                     spearman(worth, truth),
-                    spearman(known, truth),
-                    float((worth - known)[drawn].mean()),
+                    honest,
+                    float((worth - truth)[drawn].mean() / truth.std()),
                     float(np.mean([voice[client] for client in liars])),
                     float(np.mean([voice[client] for client in clients if client not in liars])),
                 )
             )
     return rows
+
+
+def _worth(found: Estimate, clients: Sequence[str]) -> np.ndarray:
+    return np.array([found.of(client)[0] for client in clients])
 
 
 STUDY = Study("liars", LiarRow, ("dirichlet", "shards"), (840, 841, 842), run)

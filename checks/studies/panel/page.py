@@ -1,11 +1,11 @@
 """The page of the panel's studies, from their tables: `python -m checks.studies.panel.page`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from checks import ROOT
-from checks.studies.panel import attacks, flags, liars, worth
+from checks.studies.panel import attacks, cost, error, flags, liars, worth
 from checks.studies.panel.cells import SOURCES, Study
 from fedmerit.experiments.benchmark.base import Table
 from fedmerit.experiments.benchmark.files import read_rows
@@ -28,34 +28,64 @@ leave-one-out use test data as well.
 ![rank correlation by method and set-up](panel.svg)"""
 _ATTACKS = """## Who is found, and what the model is worth then
 
-MNIST, 20 clients, 30 % of them dishonest, ten rounds, four pairs a judge and round; {seeds}. AUC:
+{data}, 20 clients, 30 % of them dishonest, ten rounds, four pairs a judge and round; {seeds}. AUC:
 the chance that an honest client's worth exceeds a dishonest one's. *Harm*: share said to harm the
 model by the end; *merit*: share that the score flags beside those. The dishonest judge too, on the
-data that they train on. Where all are honest, "dishonest" are those who otherwise would be."""
+data that they train on."""
 _LIARS = """## Liars on the bench
 
-MNIST, 20 clients with 0 to 70 % wrong labels, ten rounds, four pairs; the same rounds with and
-without lies; {seeds}. Rank correlation of worth with the share of right labels; *liars gain*: how
-far their own worth rises, in accuracy. *Opposite* lies about everything, *sly* about candidates
-only, *noise* at random, *praise* adds three deviations for the half with more friends in it. Wrong
-labels explain little of what these clients are worth, as the column without liars shows: voices and
-gains say more here than correlations."""
+{data}, 20 clients with 0 to 70 % wrong labels, ten rounds, four pairs; the same rounds with and
+without lies; {seeds}. Rank correlation of worth with what it is by one voice each without any lies;
+*liars gain*: how far their own worth rises, in standard deviations of the clients' worth.
+*Opposite* lies about everything, *sly* about candidates only, *noise* at random, *praise* adds
+three deviations for the half with more friends in it."""
 _FLAGS = """## Named without a reason
 
-20 honest clients, MNIST, one pair a judge and round; how many were ever said to harm the model;
+20 honest clients, {data}, one pair a judge and round; how many were ever said to harm the model;
 {seeds}."""
+_ERROR = """## How often the flag is wrong
+
+By simulation, at the edge of what is no harm: two of eight clients add exactly nothing, eight
+judges, one pair a round. *Taste* is what judges think of a client for ever, apart from noise. Share
+of runs in which one of the two was ever named; {seeds}."""
+_COST = """## What it costs
+
+{data}, 20 clients, all in one process; {seeds}; medians of five rounds. Models sent to a judge in a
+round, where plain evaluation sends one. Seconds per round, to be compared with each other only:
+*panel* is making and evaluating all candidates and estimating values; *plain* is every client's
+evaluation of the new model alone. The model is small: what exceeds so many times *plain* as models
+are sent is drawing questions, making candidates and estimating."""
+DATA = {"mnist": "MNIST", "digits": "Digits"}
 
 
 def main() -> None:
     parts = [
         "# The panel: what a client is worth, judged by the others",
         "Written by `python -m checks.studies.panel.page` from the tables beside it, which "
-        "`python -m checks.studies.panel worth` (and `attacks`, `liars`, `flags`) wrote. "
+        "`python -m checks.studies.panel worth` wrote, and `attacks`, `liars`, `flags`, `error`, "
+        "`cost`; the seeds were not used before. "
         "What the panel is: [What is a client worth?](../what-is-a-client-worth.md)",
         _worth(),
         _attacks(),
         _liars(),
-        _flags(),
+        _by_cell(
+            flags.STUDY,
+            _FLAGS,
+            ("rounds", "named_1", "named_5", "largest"),
+            ("honest clients", "rounds", "named at 1 %", "named at 5 %", "largest e-value"),
+        ),
+        _by_cell(
+            error.STUDY,
+            _ERROR,
+            ("runs", "rounds", "first_1", "first_5"),
+            ("judges", "runs", "rounds", "at 1 %", "at 5 %"),
+        ),
+        _by_cell(
+            cost.STUDY,
+            _COST,
+            ("models", "panel", "plain", "training"),
+            ("pairs", "models", "panel", "plain", "training"),
+        ),
     ]
     _draw(FOLDER / "panel.svg")
     write_page(FOLDER / "panel.md", "\n\n".join(part for part in parts if part) + "\n", SOURCES)
@@ -103,40 +133,48 @@ def _rare(rows: Sequence[worth.WorthRow]) -> str:
     )
 
 
+def _by_data(study: Study, text: str, table: Callable[[Sequence[Any]], Table]) -> str:
+    """Return a table for each data set that the study was run on, the text before it."""
+    parts: list[str] = []
+    for data, name in DATA.items():
+        rows = _rows(study, data)
+        if rows:
+            about = text.format(data=name, seeds=_seeds(rows))
+            # One heading is enough.
+            about = about.partition("\n\n")[2] if parts and about.startswith("#") else about
+            parts.append(f"{about}\n\n{table(rows).markdown()}")
+    return "\n\n".join(parts)
+
+
+def _by_cell(study: Study, text: str, numbers: Sequence[str], titles: tuple[str, ...]) -> str:
+    """Return the means of `numbers` in every cell of a study, for each data set."""
+    return _by_data(study, text, lambda rows: _means(rows, study.cells, numbers, titles))
+
+
 def _attacks() -> str:
-    rows = _rows(attacks.STUDY, "mnist")
-    if not rows:
-        return ""
     numbers = (
-        "auc_2",
-        "auc",
-        "found",
-        "accused",
-        "merit",
-        "after",
-        "panel",
-        "default",
-        "fedavg",
-        "home",
+        *("auc_1", "auc_2", "auc_5", "auc", "found", "accused", "merit", "after"),
+        *("panel", "default", "fedavg", "home"),
     )
     titles = (
-        *("AUC, round 2", "AUC, round 10", "dishonest: harm", "honest: harm", "dishonest: merit"),
-        *("after round", "accuracy", "without panel", "FedAvg", "FedAvg without them"),
+        *("AUC, round 1", "round 2", "round 5", "round 10"),
+        *("dishonest: harm", "honest: harm", "dishonest: merit", "after round"),
+        *("accuracy", "without panel", "equal weights", "equal weights without them"),
     )
-    table = _means(rows, attacks.STUDY.cells, numbers, ("", *titles))
-    return f"{_ATTACKS.format(seeds=_seeds(rows))}\n\n{table.markdown()}"
+    return _by_cell(attacks.STUDY, _ATTACKS, numbers, ("", *titles))
 
 
 def _liars() -> str:
-    rows = _rows(liars.STUDY, "mnist")
-    if not rows:
-        return ""
+    return _by_data(liars.STUDY, _LIARS, _lies)
+
+
+def _lies(rows: Sequence[liars.LiarRow]) -> Table:
+    numbers = ("honest", "plain", "trusted", "gained", "voice", "honest_voice")
     lines = []
     for cell in liars.STUDY.cells:
         for lie in liars.LIES:
             for share in liars.SHARES:
                 chosen = [r for r in rows if (r.cell, r.lie, r.share) == (cell, lie, share)]
-                numbers = ("honest", "plain", "trusted", "gained", "voice", "honest_voice")
                 if chosen:
                     means = (mean([getattr(r, n) for r in chosen]) for n in numbers)
                     lines.append((f"{cell}, {lie}", f"{share:.0%}", *means))
@@ -144,21 +182,7 @@ def _liars() -> str:
         *("lie", "liars", "no liars", "one voice each", "panel"),
         *("liars gain", "their voice", "honest voice"),
     )
-    table = Table("", titles, tuple(lines))
-    return f"{_LIARS.format(seeds=_seeds(rows))}\n\n{table.markdown()}"
-
-
-def _flags() -> str:
-    rows = _rows(flags.STUDY, "mnist")
-    if not rows:
-        return ""
-    table = _means(
-        rows,
-        flags.STUDY.cells,
-        ("rounds", "named_1", "named_5", "largest"),
-        ("honest clients", "rounds", "named at 1 %", "named at 5 %", "largest e-value"),
-    )
-    return f"{_FLAGS.format(seeds=_seeds(rows))}\n\n{table.markdown()}"
+    return Table("", titles, tuple(lines))
 
 
 def _means(
