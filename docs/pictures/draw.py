@@ -130,7 +130,7 @@ def draw_explained(inputs: RoundInputs, kinds: list[str]) -> Figure:
             ms=2,
             rasterized=True,
         )
-        share = max(float(result.explained[client]), 0.0)
+        share = max(float(result.evidence.explained[client]), 0.0)
         axis.set_title(f"{WORDS[kind]}: {share:.0%} explained")
         axis.set_xlabel("last global update")
     axes[0].set_ylabel("report")
