@@ -1,9 +1,13 @@
 """Runs to report on: honest clients, riders, a clique, and a client whose name is an attack."""
 
+import threading
+from contextlib import contextmanager
+
 import numpy as np
 
 from fedmerit.agreement_map import pack_agreement
 from fedmerit.flags import Flag, Kind
+from fedmerit.report.serve import LiveServer
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 HOSTILE = "<script>alert(1)</script>"
@@ -57,3 +61,16 @@ def make_records(clients: int = 12, rounds: int = 6, *, known: bool = True) -> l
             )
         )  # fmt: skip
     return records
+
+
+@contextmanager
+def serving(path, **options):
+    """A live page of the runs at `path`, looked at often."""
+    with LiveServer(path, every=0.05, **options) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

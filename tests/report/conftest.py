@@ -2,8 +2,11 @@
 
 import os
 import shutil
+from contextlib import ExitStack
 
 import pytest
+
+from tests.report.builders import serving
 
 CHROMIUM = os.environ.get("FEDMERIT_CHROMIUM") or shutil.which("chromium")
 
@@ -20,8 +23,18 @@ def browser():
 
 
 @pytest.fixture
-def quiet_page(browser):
-    """Open pages; afterwards there was no message, error, dialog, or request to elsewhere."""
+def served():
+    """Serve runs until the test is over."""
+    with ExitStack() as servers:
+        yield lambda path, **options: servers.enter_context(serving(path, **options))
+
+
+@pytest.fixture
+def quiet_page(browser, served):  # noqa: ARG001 - so that it is torn down first
+    """Open pages; afterwards there was no message, error, dialog, or request to elsewhere.
+
+    It asks for `served` because a live page complains of a server that is gone: pages close first.
+    """
     contexts, noise = [], []
 
     def opened(url, *, within=None, allowed=(), **options):

@@ -15,7 +15,6 @@ from fedmerit.ledger.statement import read_json
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.report.builders import HOSTILE, make_records
 from tests.report.test_page import write_ledger
-from tests.report.test_serve import serving
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.slow
@@ -88,34 +87,34 @@ def run_page(server):
     return f"{server.url}run?id=run.ledger~1"
 
 
-def test_a_run_that_is_being_written_is_followed(quiet_page, writer, tmp_path):
+def test_a_run_that_is_being_written_is_followed(quiet_page, served, writer, tmp_path):
     path = tmp_path / "run.ledger"
     process = writer(str(path))
     process.write()
-    with serving(path) as server:
-        page = quiet_page(run_page(server), within=server.url)
-        shows(page, 1)
-        page.get_by_role("button", name="None", exact=True).click()
-        page.get_by_label("Find a client").fill("hospital-7")
-        page.keyboard.press("Enter")
-        page.get_by_label("Show").select_option("weight")
-        page.locator("#rank-table thead button", has_text="Paid").click()
-        for number in (2, 3):
-            assert process.write() == number
-            shows(page, number)
-        process.again()  # the federation's server dies, and comes back
-        assert process.write() == 4
-        shows(page, 4)
-        assert page.locator("#live").inner_text() == "live"
-        # What people chose stays: search, selection, measure, order of the table.
-        assert page.get_by_label("Find a client").input_value() == "hospital-7"
-        assert page.locator("#chosen button").all_inner_texts() == ["hospital-7"]
-        assert page.get_by_label("Show").input_value() == "weight"
-        assert page.locator("#rank-table th[aria-sort]").inner_text().startswith("Paid")
-        page.goto(f"{run_page(server)}#client=hospital-7")
-        holds(page, "statement-table", 4)
-        process.write()
-        holds(page, "statement-table", 5)
+    server = served(path)
+    page = quiet_page(run_page(server), within=server.url)
+    shows(page, 1)
+    page.get_by_role("button", name="None", exact=True).click()
+    page.get_by_label("Find a client").fill("hospital-7")
+    page.keyboard.press("Enter")
+    page.get_by_label("Show").select_option("weight")
+    page.locator("#rank-table thead button", has_text="Paid").click()
+    for number in (2, 3):
+        assert process.write() == number
+        shows(page, number)
+    process.again()  # the federation's server dies, and comes back
+    assert process.write() == 4
+    shows(page, 4)
+    assert page.locator("#live").inner_text() == "live"
+    # What people chose stays: search, selection, measure, order of the table.
+    assert page.get_by_label("Find a client").input_value() == "hospital-7"
+    assert page.locator("#chosen button").all_inner_texts() == ["hospital-7"]
+    assert page.get_by_label("Show").input_value() == "weight"
+    assert page.locator("#rank-table th[aria-sort]").inner_text().startswith("Paid")
+    page.goto(f"{run_page(server)}#client=hospital-7")
+    holds(page, "statement-table", 4)
+    process.write()
+    holds(page, "statement-table", 5)
 
 
 def test_the_page_server_dies_and_comes_back(quiet_page, writer, tmp_path):
@@ -153,28 +152,28 @@ def test_the_page_server_dies_and_comes_back(quiet_page, writer, tmp_path):
         server.communicate()
 
 
-def test_two_hundred_clients_and_a_hostile_name(quiet_page, writer, tmp_path):
+def test_two_hundred_clients_and_a_hostile_name(quiet_page, served, writer, tmp_path):
     path = tmp_path / "run.ledger"
     process = writer(str(path), 200)
     for _ in range(3):
         process.write()
-    with serving(path) as server:
-        page = quiet_page(run_page(server), within=server.url)
-        shows(page, 3)
-        assert page.locator("#rank-table tbody tr").count() == 201  # one was only rejected
-        page.get_by_label("Find a client").fill("<script>")
-        page.locator("#rank-table tbody th a").first.click()
-        assert page.locator("#client-title").inner_text() == HOSTILE
-        process.write()
-        holds(page, "statement-table", 4)
-        assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
-        with page.expect_download() as download:
-            page.locator("#statement-file").click()
-        found = check_statement(read_json(Path(download.value.path()).read_bytes()))
-        assert (found.ok, found.client) == (True, HOSTILE)
+    server = served(path)
+    page = quiet_page(run_page(server), within=server.url)
+    shows(page, 3)
+    assert page.locator("#rank-table tbody tr").count() == 201  # one was only rejected
+    page.get_by_label("Find a client").fill("<script>")
+    page.locator("#rank-table tbody th a").first.click()
+    assert page.locator("#client-title").inner_text() == HOSTILE
+    process.write()
+    holds(page, "statement-table", 4)
+    assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
+    with page.expect_download() as download:
+        page.locator("#statement-file").click()
+    found = check_statement(read_json(Path(download.value.path()).read_bytes()))
+    assert (found.ok, found.client) == (True, HOSTILE)
 
 
-def test_runs_are_listed_and_two_are_compared(quiet_page, tmp_path):
+def test_runs_are_listed_and_two_are_compared(quiet_page, served, tmp_path):
     for name, accuracy, weights in (("plain", 0.5, (0.5, 0.5)), ("merit", 0.8, (0.9, 0.1))):
         clients = tuple(
             ClientRecord(client, weight, weight, reward=round(100 * weight))
@@ -182,51 +181,51 @@ def test_runs_are_listed_and_two_are_compared(quiet_page, tmp_path):
         )
         record = RoundRecord(1, clients, metrics={"auc": accuracy, "loss": 1 - accuracy})
         write_ledger(tmp_path / f"{name}.ledger", [record])
-    with serving(tmp_path) as server:
-        page = quiet_page(server.url)
-        holds(page, "runs-table", 2)
-        write_ledger(tmp_path / "third.ledger", make_records(rounds=1))
-        holds(page, "runs-table", 3)
-        page.get_by_label("Find a run").fill("thi")
-        expect(page.locator("#runs-table tbody th")).to_have_text(["third"], timeout=20_000)
-        page.get_by_label("Find a run").fill("")
-        for name in ("plain", "merit"):
-            page.get_by_label(f"select {name}").check()
-        page.get_by_role("link", name="Compare the two").click()
-        page.wait_for_selector("html[data-ready=true]")
-        assert "0.500 → 0.800" in page.locator("#tiles").inner_text()
-        assert "auc" in page.locator("#tiles").inner_text()
-        row = page.locator("#compare-table tbody tr", has_text=HOSTILE)
-        cells = row.locator("td").all_inner_texts()
-        assert cells[3:9] == ["50.0 %", "90.0 %", "+40.0 %", "50", "90", "+40"]
-        row = page.locator("#compare-table tbody tr", has_text="bea")
-        assert row.locator("td").all_inner_texts()[3:6] == ["50.0 %", "10.0 %", "\u221240.0 %"]
-        with Ledger.open(tmp_path / "merit.ledger") as ledger:  # the comparison is live as well
-            ledger.resume_run(1)
-            ledger.append(RoundRecord(2, clients, metrics={"auc": 0.9}))
-        expect(page.locator("#tiles")).to_contain_text("0.900", timeout=20_000)
+    server = served(tmp_path)
+    page = quiet_page(server.url)
+    holds(page, "runs-table", 2)
+    write_ledger(tmp_path / "third.ledger", make_records(rounds=1))
+    holds(page, "runs-table", 3)
+    page.get_by_label("Find a run").fill("thi")
+    expect(page.locator("#runs-table tbody th")).to_have_text(["third"], timeout=20_000)
+    page.get_by_label("Find a run").fill("")
+    for name in ("plain", "merit"):
+        page.get_by_label(f"select {name}").check()
+    page.get_by_role("link", name="Compare the two").click()
+    page.wait_for_selector("html[data-ready=true]")
+    assert "0.500 → 0.800" in page.locator("#tiles").inner_text()
+    assert "auc" in page.locator("#tiles").inner_text()
+    row = page.locator("#compare-table tbody tr", has_text=HOSTILE)
+    cells = row.locator("td").all_inner_texts()
+    assert cells[3:9] == ["50.0 %", "90.0 %", "+40.0 %", "50", "90", "+40"]
+    row = page.locator("#compare-table tbody tr", has_text="bea")
+    assert row.locator("td").all_inner_texts()[3:6] == ["50.0 %", "10.0 %", "\u221240.0 %"]
+    with Ledger.open(tmp_path / "merit.ledger") as ledger:  # the comparison is live as well
+        ledger.resume_run(1)
+        ledger.append(RoundRecord(2, clients, metrics={"auc": 0.9}))
+    expect(page.locator("#tiles")).to_contain_text("0.900", timeout=20_000)
 
 
-def test_a_phone_sees_all_of_it_in_the_dark(quiet_page, tmp_path):
+def test_a_phone_sees_all_of_it_in_the_dark(quiet_page, served, tmp_path):
     write_ledger(tmp_path / "one.ledger", make_records())
     write_ledger(tmp_path / "two.ledger", make_records(clients=10))
     phone = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "color_scheme": "dark"}
-    with serving(tmp_path) as server:
-        for path in (
-            "", "run?id=one.ledger~1", "run?id=one.ledger~1#client=hospital-7",
-            "compare?a=one.ledger~1&b=two.ledger~1",
-        ):  # fmt: skip
-            page = quiet_page(server.url + path, within=server.url, **phone)
-            assert page.evaluate("document.documentElement.scrollWidth") == 390
-            assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    server = served(tmp_path)
+    for path in (
+        "", "run?id=one.ledger~1", "run?id=one.ledger~1#client=hospital-7",
+        "compare?a=one.ledger~1&b=two.ledger~1",
+    ):  # fmt: skip
+        page = quiet_page(server.url + path, within=server.url, **phone)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_a_token_opens_the_page_and_leaves_the_address(quiet_page, tmp_path):
+def test_a_token_opens_the_page_and_leaves_the_address(quiet_page, served, tmp_path):
     write_ledger(tmp_path / "run.ledger", make_records(rounds=2))
-    with serving(tmp_path, token="s3cret") as server:
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(server.url.partition("?")[0])
-        page = quiet_page(server.url, within=server.url.partition("?")[0])
-        assert "token" not in page.url
-        page.get_by_role("link", name="run", exact=True).click()
-        shows(page, 2)
+    server = served(tmp_path, token="s3cret")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(server.url.partition("?")[0])
+    page = quiet_page(server.url, within=server.url.partition("?")[0])
+    assert "token" not in page.url
+    page.get_by_role("link", name="run", exact=True).click()
+    shows(page, 2)

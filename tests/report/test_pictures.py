@@ -23,7 +23,6 @@ from fedmerit.simulation.datasets import load
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
 from fedmerit.simulation.training import LocalTraining
-from tests.report.test_serve import serving
 
 pytestmark = pytest.mark.slow
 CALLED = (
@@ -92,15 +91,15 @@ def folder(tmp_path):
         ("report-phone", "run?id=merit.ledger~1", PHONE),
     ],
 )
-def test_pictures_come_out(runs, quiet_page, folder, name, path, options):
-    with serving(runs) as server:
-        page = quiet_page(server.url + path, within=server.url, **options)
-        page.wait_for_selector("#live[data-state=on]")
-        out = folder / f"{name}.png"
-        page.screenshot(path=out)
-        picture = Image.open(out).convert("RGB")
-        assert len(picture.getcolors(1 << 20)) > 100  # something was drawn
-        smaller(picture).save(out, optimize=True)
+def test_pictures_come_out(runs, quiet_page, served, folder, name, path, options):
+    server = served(runs)
+    page = quiet_page(server.url + path, within=server.url, **options)
+    page.wait_for_selector("#live[data-state=on]")
+    out = folder / f"{name}.png"
+    page.screenshot(path=out)
+    picture = Image.open(out).convert("RGB")
+    assert len(picture.getcolors(1 << 20)) > 100  # something was drawn
+    smaller(picture).save(out, optimize=True)
 
 
 def smaller(picture):

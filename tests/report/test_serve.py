@@ -2,9 +2,7 @@
 
 import http.client
 import json
-import threading
 import urllib.parse
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,20 +11,8 @@ from fedmerit.ledger import Ledger, check_statement
 from fedmerit.ledger.statement import read_json
 from fedmerit.report.library import Library
 from fedmerit.report.serve import LiveServer, is_loopback
-from tests.report.builders import HOSTILE, make_records
+from tests.report.builders import HOSTILE, make_records, serving
 from tests.report.test_page import write_ledger
-
-
-@contextmanager
-def serving(path, **options):
-    with LiveServer(path, every=0.05, **options) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def ask(server, path, *, method="GET", **headers):
