@@ -18,6 +18,7 @@ class Kind(StrEnum):
     INDEPENDENT = "independent"
     CLIQUE = "clique"
     NAMED = "named"
+    STANDING = "standing"
     COPY = "copy"
     REVERSED = "reversed"
     HARMS = "harms"
@@ -46,6 +47,7 @@ _WORDS = {
     Kind.INDEPENDENT: "independent of every peer",
     Kind.CLIQUE: "agrees only with a clique",
     Kind.NAMED: "has not worked in earlier rounds",
+    Kind.STANDING: "accused before, and has shown no work since",
     Kind.COPY: "near-copy",
     Kind.REVERSED: "reversed",
     Kind.HARMS: "harms the model",

@@ -65,6 +65,8 @@ class RoundInputs:
         In how many earlier rounds each client was judged.
     named : (k,) bool array or None
         Whom evidence over earlier rounds names as not working.
+    accused : (k,) bool array or None
+        Who was accused in an earlier round, rightly or not.
     repeated : (k,) float array or None
         Which share of each report what is public and the client's own past explain, of which more
         is looked at than `previous`; 0 without a past.
@@ -83,6 +85,7 @@ class RoundInputs:
     trust: NDArray[np.float64] | None = None
     rounds: NDArray[np.int64] | None = None
     named: NDArray[np.bool_] | None = None
+    accused: NDArray[np.bool_] | None = None
     repeated: NDArray[np.float64] | None = None
     reports: NDArray[np.int64] | None = None
     sampled: bool = False
@@ -106,8 +109,8 @@ class Needs:
     previous : bool
         Each client's own earlier reports.
     trust : bool
-        What each client has shown in earlier rounds, the sum of its `Contributions.work`, and in
-        how many.
+        What each client has shown in earlier rounds, the sum of its `Contributions.work`, in how
+        many, and whether it was accused in one.
     naming : float
         Whom evidence over earlier rounds names, at this false discovery rate; 0: nobody.
     sample : int or None
@@ -164,6 +167,9 @@ class Evidence:
         Standard deviation of `agreement` for a client that is independent of all members.
     explained : (k,) float
         Share of the report that public information explains, 0 to 1.
+    replayed : (k,) bool
+        Whose report was known before, to the public or from the client itself: more of it than one
+        in a hundred reports of clients that work, and what is left of it shows no work.
     copies : (k,) float
         How many accounts share the work of this one, itself included: they share one score. A pair
         that is alike in part counts in part.
@@ -178,6 +184,7 @@ class Evidence:
     least: NDArray[np.float64]
     deviation: NDArray[np.float64]
     explained: NDArray[np.float64]
+    replayed: NDArray[np.bool_]
     copies: NDArray[np.float64]
     members: NDArray[np.bool_]
     against: NDArray[np.bool_]

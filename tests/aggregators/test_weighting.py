@@ -76,6 +76,7 @@ def evidence_of(agreement=(1.0, 1.0, 1.0), copies=(1, 1, 1)):
         least=ones / 3,
         deviation=ones.copy(),
         explained=np.zeros(3),
+        replayed=~everybody,
         copies=np.array(copies, dtype=float),
         members=everybody,
         against=~everybody,

@@ -38,6 +38,25 @@ def test_largest_group_is_the_cohort():
     assert cohort.flags == (None, CLIQUE, CLIQUE, None, None, INDEPENDENT)
 
 
+def test_who_agrees_elsewhere_is_accused_only_by_most_of_those_who_agree():
+    halves = find_cohort(z_of([[0, 1, 2, 3], [4, 5, 6, 7], [8]]))
+    assert halves.flags == (None,) * 9
+    assert halves.least == 0
+    most = find_cohort(z_of([[0, 1, 2, 3, 4], [5, 6, 7], [8]]))
+    assert most.flags == (None,) * 5 + (CLIQUE,) * 3 + (INDEPENDENT,)
+
+
+def test_who_is_barred_can_still_show_work():
+    z = np.full((6, 6), 30.0)
+    z[5, :5] = z[:5, 5] = 0.0
+    np.fill_diagonal(z, np.nan)
+    cohort = find_cohort(z, np.arange(6) >= 4)
+    assert cohort.members.tolist() == [True] * 4 + [False] * 2
+    assert cohort.shown.tolist() == [True] * 5 + [False]
+    nobody = find_cohort(z_of([[0], [1], [2]]))
+    assert not nobody.shown.any()
+
+
 def test_a_chain_of_agreement_is_one_group():
     z = np.zeros((4, 4))
     for i in range(3):

@@ -62,6 +62,7 @@ def test_chance_of_ever_flagging_a_weak_worker_is_bounded(least, rng):
             least=least * ones,
             deviation=ones.copy(),
             explained=0 * ones,
+            replayed=np.zeros(clients, dtype=bool),
             copies=ones.copy(),
             members=np.ones(clients, dtype=bool),
             against=np.zeros(clients, dtype=bool),

@@ -26,6 +26,7 @@ EVIDENCE = {
         "least",
         "deviation",
         "explained",
+        "replayed",
         "copies",
         "members",
         "against",

@@ -453,10 +453,12 @@ def test_when_everybody_is_excluded_the_model_stays():
 def test_replays_by_everybody_are_judged_by_nobody():
     """Simple models train along what is known: what all do is no evidence against one."""
     server = new()
-    server.settle(updates=updates(1))
+    before = server.settle(updates=updates(1))
     replay = server.state.history.updates[0]
-    result = server.settle(updates=dict.fromkeys(CLIENTS, replay))
-    assert not any(flag is not None and flag.accuses for flag in result.flags.values())
+    after = server.settle(updates=dict.fromkeys(CLIENTS, replay))
+    accused = {name: flag for name, flag in after.flags.items() if flag and flag.accuses}
+    assert accused == {"eve": Flag(Kind.STANDING)}
+    assert before.flags["eve"].kind is Kind.INDEPENDENT
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,11 @@ class Wealth:
     reversed: float = 0.0
 
     @property
+    def accused(self) -> bool:
+        """Whether a round accused the client."""
+        return self.flag is not None and self.flag.accuses
+
+    @property
     def evidence(self) -> float:
         """The logarithm of the e-value."""
         wealths = (self.independent, self.replayed, self.reversed)
@@ -65,18 +70,20 @@ def bet(
     for row, client in enumerate(clients):
         before, flag = known.get(client, Wealth()), result.flags[row]
         replayed = reversed_ = 0.0
-        # That a client is named says no more than is known here.
-        reason = flag if flag is not None and flag.accuses and flag.kind is not Kind.NAMED else None
+        # What stands from earlier rounds says no more than is known here.
+        reason = before.flag
+        if flag is not None and flag.accuses and flag.kind not in (Kind.NAMED, Kind.STANDING):
+            reason = flag.with_names(clients)
         if result.evidence is not None:
             against = bool(result.evidence.against[row])
-            replayed = _event(flag is not None and flag.kind in (Kind.EXPLAINED, Kind.REPEATED))
+            replayed = _event(bool(result.evidence.replayed[row]))
             reversed_ = _event(against)
             reason = reason or (Flag(Kind.REVERSED) if against else None)
         after[client] = Wealth(
             before.independent + float(gains[row]),
             before.replayed + replayed,
             before.rounds + 1,
-            before.flag if reason is None else reason.with_names(clients),
+            reason,
             before.reversed + reversed_,
         )
     return after

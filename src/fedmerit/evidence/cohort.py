@@ -45,7 +45,8 @@ class Cohort:
     typical : float
         The median of that over the members: what the round has to offer.
     least : float
-        What a client that works shows at least: a share of what most pairs of members show.
+        What a client that works shows at least: a share of what most pairs of members show; 0 where
+        the members are not most of those who agree with anybody.
     deviation : (k,) float
         Standard deviation of that mean for a client that is independent of all members.
     flags : tuple of Flag or None
@@ -59,9 +60,20 @@ class Cohort:
     deviation: NDArray[np.float64]
     flags: tuple[Flag | None, ...]
 
+    @property
+    def shown(self) -> NDArray[np.bool_]:
+        """Who agrees with the members as those who work do, whether or not it is one of them.
+
+        One client of a hundred rounds that is independent of all does, at most.
+        """
+        significant = upper_quantile(LIMITS.family_error / len(self.members)) * self.deviation
+        enough: NDArray[np.bool_] = self.agreement >= np.maximum(self.least, significant)
+        return self.members | (enough & self.members.any())
+
     def evidence(
         self,
         explained: NDArray[np.float64],
+        replayed: NDArray[np.bool_],
         copies: NDArray[np.float64] | None = None,
         against: NDArray[np.bool_] | None = None,
     ) -> Evidence:
@@ -73,6 +85,7 @@ class Cohort:
             least,
             self.deviation,
             explained,
+            replayed,
             np.ones(len(self.members)) if copies is None else copies,
             self.members,
             np.zeros(len(self.members), dtype=np.bool_) if against is None else against,
@@ -132,6 +145,8 @@ def cohort_of(
     both = members[ordered].all(axis=1)
     # Accounts that share one work agree beyond measure; what most pairs show is shown by two.
     least = LIMITS.least_share * max(float(np.median(z[both])), 0.0)
+    if 2 * largest <= np.count_nonzero(sizes[group] > 1):
+        least = 0.0  # who agrees with whom is no yardstick where most agree with others
     alike = max(float(z[both].mean()), 0.0) / sqrt(parameters)
     deviation = _deviation(peers, alike)
     outside = ~members & (agreement < _too_little(least, deviation, int(members.sum())))

@@ -33,11 +33,21 @@ def lack_of_power(parameters: int, public: FloatArray | None) -> str:
     )
 
 
-def abstained(method: str, clients: int, why: str) -> Contributions:
-    """Return a round that cannot be judged: all are equal, and nothing is held against anybody."""
-    flag = Flag(Kind.UNDECIDED, why)
+def abstained(
+    method: str, clients: int, why: str, standing: Booleans | None = None
+) -> Contributions:
+    """Return a round that cannot be judged: all are equal, and nothing new is held against anybody.
+
+    Who is accused since earlier rounds (`standing`) stays so.
+    """
+    out = np.zeros(clients, dtype=np.bool_) if standing is None else standing
+    undecided = Flag(Kind.UNDECIDED, why)
     return Contributions.of(
-        method, np.ones(clients), flags=(flag,) * clients, work=np.zeros(clients)
+        method,
+        np.where(out, 0.0, 1.0),
+        flags=tuple(Flag(Kind.STANDING) if one else undecided for one in out),
+        eligible=~out,
+        work=np.zeros(clients),
     )
 
 

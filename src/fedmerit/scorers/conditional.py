@@ -166,7 +166,7 @@ class ConditionalPCA:
             p_values=p_values,
             epsilon=epsilon,
             pairs=matrices,
-            evidence=cohort.evidence(explained),
+            evidence=cohort.evidence(explained, known),
         )
 
 

@@ -78,7 +78,9 @@ class Merit:
         if isinstance(inputs.updates, Signals):
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
         if why := lack_of_power(inputs.parameters, inputs.public):
-            return abstained("merit", inputs.clients, why)
+            nobody = np.zeros(inputs.clients, dtype=np.bool_)
+            standing = _accused(inputs) & ~_trusted(inputs, nobody)
+            return abstained("merit", inputs.clients, why, standing)
         if inputs.clients <= PANEL:
             return self._score_panel(inputs, np.arange(inputs.clients), rng)
         panels = draw_panels(inputs.clients, PANEL, rng)
@@ -103,23 +105,30 @@ class Merit:
         named = np.zeros(inputs.clients, dtype=np.bool_)
         if inputs.named is not None and self.naming > 0:
             named = inputs.named
-        explained = np.array([f is not None and f.kind is Kind.EXPLAINED for f in gate.flags])
+        known = gate.evidence.replayed
         # What reports that are nearly one show each other is no agreement of two clients.
         everybody = np.ones(inputs.clients, dtype=np.bool_)
         alike = near_copies(cosine, everybody, self.gate.fdr)
         apart = np.where(alike.alike, np.nan, z)
-        cohort = find_cohort(apart, explained | named, inputs.parameters)
+        cohort = find_cohort(apart, known | named, inputs.parameters)
         own, reports = _of_own_past(inputs, left)
-        repeated = self._repeated(own, reports, cohort.members & ~explained) & ~explained
+        repeated = self._repeated(own, reports, cohort.members) & ~known
         if repeated.any():
-            cohort = find_cohort(apart, explained | repeated | named, inputs.parameters)
+            cohort = find_cohort(apart, known | repeated | named, inputs.parameters)
         members = cohort.members
         copies = near_copies(cosine, members, self.gate.fdr)
+        # A report of which something is left is judged by what is left.
+        nothing_left = public >= 1 - LIMITS.nothing_left
+        replayed = known & (nothing_left | ~cohort.shown)
         # Who has worked before is judged by evidence over rounds, not by one odd round.
         trusted = _trusted(inputs, members)
-        outside = np.array([flag is not None for flag in cohort.flags]) & ~trusted
-        accused = explained | repeated | named | outside
-        shown = ~accused & (members | trusted)
+        explained = replayed & (nothing_left | ~trusted)
+        outside = np.array([flag is not None for flag in cohort.flags]) & ~known & ~trusted
+        shown = cohort.shown | trusted
+        # Where a round cannot tell, what was told before stands.
+        standing = _accused(inputs) & ~shown
+        accused = explained | repeated | named | outside | standing
+        shown &= ~accused
         same = shared_work(unknown, inputs.previous, (whole, cosine), copies.alike, ~accused)
         accounts = 1 + same.sum(axis=1)
         tells = told(cosine, same, members if members.any() else shown, inputs.parameters)
@@ -137,6 +146,8 @@ class Merit:
                 return Flag(Kind.CLIQUE) if together else cohort.flags[client]
             if named[client]:
                 return Flag(Kind.NAMED)
+            if standing[client]:
+                return Flag(Kind.STANDING)
             if copies.twin[client] >= 0:
                 return Flag(Kind.COPY, twin=str(names[copies.twin[client]]))
             if against[client]:
@@ -151,7 +162,7 @@ class Merit:
             p_values=gate.p_values,
             work=_relative(tells, shown),
             pairs=Pairs(off_diagonal(cosine), z=z),
-            evidence=cohort.evidence(public, accounts, against),
+            evidence=cohort.evidence(public, replayed | repeated, accounts, against),
         )
 
     def _repeated(
@@ -197,6 +208,7 @@ def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
         trust=None if inputs.trust is None else inputs.trust[rows],
         rounds=None if inputs.rounds is None else inputs.rounds[rows],
         named=None if inputs.named is None else inputs.named[rows],
+        accused=None if inputs.accused is None else inputs.accused[rows],
         repeated=None if inputs.repeated is None else inputs.repeated[rows],
         reports=None if inputs.reports is None else inputs.reports[rows],
     )
@@ -210,6 +222,11 @@ def _trusted(inputs: RoundInputs, members: NDArray[np.bool_]) -> NDArray[np.bool
     usual = np.median(inputs.trust[known if known.any() else inputs.trust > 0])
     trusted: NDArray[np.bool_] = inputs.trust >= LIMITS.least_trust * usual
     return trusted
+
+
+def _accused(inputs: RoundInputs) -> NDArray[np.bool_]:
+    """Return who was accused before."""
+    return np.zeros(inputs.clients, dtype=np.bool_) if inputs.accused is None else inputs.accused
 
 
 def _relative(tells: NDArray[np.float64], shown: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -186,11 +186,13 @@ class RoundHistory:
         The updates have the parameters that are looked at; so have `layers`, by default those of
         the view.
         """
-        previous = trust = rounds = named = repeated = reported = None
+        previous = trust = rounds = named = accused = repeated = reported = None
         reports = [self.previous.get(client, ()) for client in clients]
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
-            rounds = np.array([self.wealth.get(client, Wealth()).rounds for client in clients])
+            known = [self.wealth.get(client, Wealth()) for client in clients]
+            rounds = np.array([wealth.rounds for wealth in known])
+            accused = np.array([wealth.accused for wealth in known])
         public = self.public
         if needs.naming:
             suspects = set(self.named(needs.naming))
@@ -203,17 +205,18 @@ class RoundHistory:
                 for place, report in enumerate(own):
                     previous[row, place] = report
         width = (checked.values if isinstance(checked, Signals) else checked).shape[1]
-        known, layer = check_frame(public, self.view.layers if layers is None else layers, width)
+        frame, layer = check_frame(public, self.view.layers if layers is None else layers, width)
         if needs.previous and not isinstance(checked, Signals):
-            repeated, reported = self.past.explain(clients, checked, known)
+            repeated, reported = self.past.explain(clients, checked, frame)
         return RoundInputs(
             checked,
-            known,
+            frame,
             layer,
             previous=previous,
             trust=trust,
             rounds=rounds,
             named=named,
+            accused=accused,
             repeated=repeated,
             reports=reported,
             sampled=self.view.sampled,

@@ -1,0 +1,83 @@
+"""What merit makes of a round that cannot tell: what was told before stands, nothing new does."""
+
+import numpy as np
+import pytest
+
+from fedmerit import Kind, Server
+
+PARAMETERS = 4000
+HONEST = [f"h{n}" for n in range(8)]
+NAMES = [*HONEST, "eve"]
+
+
+def work(rng, agreement):
+    """One round's reports of all clients, who have so much in common."""
+    shared = agreement * rng.normal(size=PARAMETERS)
+    return {name: 0.01 * (shared + rng.normal(size=PARAMETERS)) for name in NAMES}
+
+
+def noise(rng):
+    return 0.01 * rng.normal(size=PARAMETERS)
+
+
+@pytest.fixture
+def server():
+    return Server(np.zeros(PARAMETERS), seed=3)
+
+
+CLEAR, UNCLEAR = 1.0, 0.1
+
+
+def test_an_accusation_stands_where_a_round_cannot_tell_and_falls_with_work(server, rng):
+    result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng)})
+    assert result.flags["eve"].kind is Kind.INDEPENDENT
+    for _ in range(3):
+        result = server.settle(updates={**work(rng, UNCLEAR), "eve": noise(rng)})
+        assert result.flags["eve"].kind is Kind.STANDING
+        assert result.weights["eve"] == 0
+        assert all(result.weights[name] == pytest.approx(1 / 8) for name in HONEST)
+    result = server.settle(updates=work(rng, CLEAR))
+    assert result.flags == dict.fromkeys(NAMES)
+    result = server.settle(updates=work(rng, UNCLEAR))
+    assert all(result.weights[name] == pytest.approx(1 / 9) for name in NAMES)
+
+
+def test_where_nobody_was_accused_a_round_that_cannot_tell_accuses_nobody(server, rng):
+    result = server.settle(updates={**work(rng, UNCLEAR), "eve": noise(rng)})
+    assert result.flags["eve"].kind is Kind.UNDECIDED
+    assert all(result.weights[name] == pytest.approx(1 / 9) for name in NAMES)
+
+
+@pytest.mark.parametrize("times", [0.5, 3, 30])
+def test_work_that_is_mixed_with_the_last_update_is_judged_by_the_work(server, rng, times):
+    """However much of the report everybody knows: the rest points where that of the others does."""
+    server.settle(updates=work(rng, CLEAR))
+    known = server.state.history.updates[0]
+    sent = work(rng, CLEAR)
+    mixed = {**sent, "eve": sent["eve"] + times * known}
+    result = server.settle(updates=mixed)
+    assert result.flags["eve"] is None
+    assert result.scores["eve"] == pytest.approx(
+        np.mean([result.scores[n] for n in HONEST]), rel=0.2
+    )
+
+
+@pytest.mark.parametrize("times", [3, 30])
+def test_noise_that_is_mixed_with_the_last_update_is_not(server, rng, times):
+    server.settle(updates={**work(rng, CLEAR), "eve": noise(rng)})
+    known = server.state.history.updates[0]
+    result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng) + times * known})
+    assert result.flags["eve"].kind in (Kind.EXPLAINED, Kind.INDEPENDENT)
+    assert (result.weights["eve"], result.scores["eve"]) == (0, 0)
+
+
+def test_who_has_worked_is_not_accused_by_one_report_that_is_mostly_known(server, rng):
+    for _ in range(3):
+        server.settle(updates=work(rng, CLEAR))
+    known = server.state.history.updates[0]
+    result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng) + 30 * known})
+    assert result.flags["eve"] is None
+    for _ in range(5):
+        known = server.state.history.updates[0]
+        result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng) + 30 * known})
+    assert result.flags["eve"].kind is Kind.NAMED
