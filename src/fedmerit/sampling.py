@@ -213,13 +213,12 @@ def assign_strata(
     """Return each parameter's stratum: its layer, then the quantile of the public vector.
 
     Layers share the `strata` in proportion to their sizes, at least one each; small layers form one
-    layer together. Equal public values are never put apart.
+    layer together. Equal public values are never put apart, and zeros never with others.
     """
     layer = np.zeros(parameters, dtype=np.int64) if layers is None else layers
-    if public is not None:
-        # Exact zeros (dead units, untouched rows) are a kind of their own: everybody's are.
-        layer = 2 * layer + (public == 0)
-    layer = _merge_small(layer)
+    # Exact zeros (dead units, untouched rows) are a kind of their own: everybody's are.
+    zero = np.zeros(parameters, dtype=np.bool_) if public is None else public == 0
+    layer = _merge_small(2 * layer + zero, zero)
     result = np.zeros(parameters, dtype=np.int64)
     used = 0
     for name in np.flatnonzero(np.bincount(layer)):
@@ -244,10 +243,8 @@ def _quantile_bins(values: FloatArray, bins: int) -> NDArray[np.int64]:
     return numbered
 
 
-def _merge_small(layers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return layers numbered from 0; those too small for a stratum are put together."""
-    sizes = np.bincount(layers)
-    large = sizes >= _SMALLEST_STRATUM
-    names = np.where(large, np.cumsum(large) - 1, large.sum())
-    merged: NDArray[np.int64] = names[layers]
-    return merged
+def _merge_small(layers: NDArray[np.int64], zero: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return layers by number; those too small for a stratum are put together, zeros apart."""
+    large = np.bincount(layers) >= _SMALLEST_STRATUM
+    names = np.cumsum(large) - 1
+    return np.where(large[layers], names[layers], large.sum() + zero)

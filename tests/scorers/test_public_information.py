@@ -277,6 +277,17 @@ def test_strata_follow_layers_and_public_quantiles(rng):
     assert set(stratum) == set(range(stratum.max() + 1))
 
 
+def test_a_few_zeros_are_put_with_no_others(rng):
+    """Where nobody has moved a parameter, a zero is no news; beside others it would be."""
+    layers = np.repeat([0, 1, 2], [600, 10, 5])
+    public = rng.normal(size=615)
+    public[[*range(30), 610, 611]] = 0
+    stratum = assign_strata(615, public, layers, strata=8)
+    zeros = set(stratum[public == 0])
+    assert len(zeros) == 1
+    assert not zeros & set(stratum[public != 0])
+
+
 def test_a_laid_out_round_has_its_strata_in_a_row(rng):
     marks = np.arange(5000.0)
     layers = np.repeat([1, 0], [3000, 2000])
