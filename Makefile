@@ -10,8 +10,9 @@ BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
 # A process per core; tests of one file stay together, because they share what is costly to make.
 PARALLEL := -n logical --dist loadfile
+FAST := not slow and not waits
 
-.PHONY: setup warm browser check test lint fast unit unit-nojit coverage demo bench docs pictures flare faults fuzz package clean
+.PHONY: setup warm browser check test lint fast unit unit-works unit-waits unit-nojit coverage demo bench docs pictures flare faults fuzz package clean
 
 setup: $(VENV)/.ready
 
@@ -44,10 +45,17 @@ browser:
 	  || echo "no chromium, and it cannot be installed here: the browser tests will be skipped"
 
 fast: warm
-	$(BIN)/pytest $(PARALLEL) -m "not slow"
+	$(BIN)/pytest $(PARALLEL) -m "$(FAST)"
 
+# Federations of real processes mostly wait for each other: they run beside what keeps the cores busy.
 unit: warm browser
-	$(BIN)/pytest $(PARALLEL) -rs
+	$(MAKE) --jobs 2 unit-works unit-waits
+
+unit-works: warm
+	$(BIN)/pytest $(PARALLEL) -rs -m "not waits"
+
+unit-waits: warm
+	$(BIN)/pytest $(PARALLEL) -rs -m waits
 
 # The same laws with the compiler off: what the kernels say in plain Python is what they compute.
 unit-nojit: setup
@@ -55,7 +63,7 @@ unit-nojit: setup
 
 # Just below what the fast tests reach today (85 %); compiled loops and other processes do not count.
 coverage: warm
-	$(BIN)/pytest $(PARALLEL) -m "not slow" --cov=fedmerit --cov-report=term:skip-covered --cov-fail-under=83
+	$(BIN)/pytest $(PARALLEL) -m "$(FAST)" --cov=fedmerit --cov-report=term:skip-covered --cov-fail-under=83
 
 demo: warm
 	$(BIN)/fedmerit demo

@@ -59,7 +59,8 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
 
 
 def marked(name):
-    return pytest.param(name, marks=pytest.mark.slow if name in TRAINING else ())
+    mark = pytest.mark.waits if name == "fedmerit flower-demo" else pytest.mark.slow
+    return pytest.param(name, marks=mark if name in TRAINING else ())
 
 
 def test_help_flows_on_terminals_of_any_width():
