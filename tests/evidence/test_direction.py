@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedmerit import Flag, Kind, Watch
-from fedmerit.evidence.direction import points_against
+from fedmerit.evidence.cohort import points_against
 from fedmerit.types import Contributions
 from tests.evidence.cohorts import result_from
 

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from fedmerit.evidence.decisions import student_quantile, student_tail
-from fedmerit.evidence.gate import (
-    abstained,
-    alike_pairs,
-    explained_reports,
-    far_below,
-    lack_of_power,
-)
+from fedmerit.evidence.cohort import alike_pairs
+from fedmerit.evidence.decisions import far_below, student_quantile, student_tail
+from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
 from fedmerit.flags import Kind
 
 RATE = 0.01

@@ -134,7 +134,7 @@ def test_two_clients_with_data_of_one_kind_are_two(held_by_others):
         everybody, nobody = np.ones(12, dtype=bool), np.zeros((12, 12), dtype=bool)
         cosine = unit @ unit.T
         assert cosine[0, 1] > 0.9
-        return shared_work(updates, past, [cosine], nobody, everybody)[0, 1]
+        return shared_work(updates, past, cosine[None], nobody, everybody)[0, 1]
 
     assert same() == 0
     updates[1] = updates[0] + 0.2 * rng.normal(size=SIZE)

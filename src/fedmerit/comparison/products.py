@@ -93,3 +93,18 @@ def private_parts(inputs: RoundInputs, starts: NDArray[np.int64]) -> tuple[Float
 
     deal(regress, len(starts) - 1)
     return unknown, private
+
+
+def private_cosines(
+    parts: FloatArray, whole: Matrix, rounding: float
+) -> tuple[Matrix, NDArray[np.float64]]:
+    """Return the cosines of private parts and their share of the reports.
+
+    `whole` are the inner products of the reports; of a part below the share `rounding` nothing is
+    left.
+    """
+    private = gram(parts)
+    norms, sizes = np.sqrt(np.diagonal(whole)), np.sqrt(np.diagonal(private))
+    sizes = np.where(sizes > rounding * norms, sizes, 0.0)
+    share = np.divide(sizes, norms, out=np.zeros_like(norms), where=norms > 0)
+    return cosines(private, sizes), share

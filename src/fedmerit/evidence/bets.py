@@ -11,7 +11,7 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
   client that is independent of the cohort (Kelly's): nothing in rounds in which the cohort itself
   hardly agrees, at most nine tenths, so that one odd round decides nothing;
 - public information or the client's own past explains the report (`fedmerit.evidence.gate`), or
-- the report points against the cohort (`fedmerit.evidence.direction`). The share is a tenth.
+- the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth.
 
 So testing again every round costs nothing, and rounds without the client change nothing. Who works
 again loses the evidence against it: nine tenths of the first wealth in every round. The evidence

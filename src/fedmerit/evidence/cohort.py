@@ -1,4 +1,4 @@
-"""Who belongs together: the cohort, cliques beside it, and near-copies."""
+"""Who belongs together: the cohort, cliques beside it, near-copies, and who points against it."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -6,11 +6,18 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.evidence.decisions import upper_quantile
-from fedmerit.evidence.gate import alike_pairs
+from fedmerit.evidence.decisions import (
+    far_below,
+    middle_and_spread,
+    student_quantile,
+    upper_quantile,
+)
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import Evidence
+
+Booleans = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class Copies:
         One client that this one is nearly a copy of; -1 for none.
     """
 
-    alike: NDArray[np.bool_]
+    alike: Booleans
     group_size: NDArray[np.int64]
     twin: NDArray[np.int64]
 
@@ -53,29 +60,29 @@ class Cohort:
         Why a client is clearly outside; None for members and where it is not clear.
     """
 
-    members: NDArray[np.bool_]
-    agreement: NDArray[np.float64]
+    members: Booleans
+    agreement: Floats
     typical: float
     least: float
-    deviation: NDArray[np.float64]
+    deviation: Floats
     flags: tuple[Flag | None, ...]
 
     @property
-    def shown(self) -> NDArray[np.bool_]:
+    def shown(self) -> Booleans:
         """Who agrees with the members as those who work do, whether or not it is one of them.
 
         One client of a hundred rounds that is independent of all does, at most.
         """
         significant = upper_quantile(LIMITS.family_error / len(self.members)) * self.deviation
-        enough: NDArray[np.bool_] = self.agreement >= np.maximum(self.least, significant)
+        enough: Booleans = self.agreement >= np.maximum(self.least, significant)
         return self.members | (enough & self.members.any())
 
     def evidence(
         self,
-        explained: NDArray[np.float64],
-        replayed: NDArray[np.bool_],
-        copies: NDArray[np.float64] | None = None,
-        against: NDArray[np.bool_] | None = None,
+        explained: Floats,
+        replayed: Booleans,
+        copies: Floats | None = None,
+        against: Booleans | None = None,
     ) -> Evidence:
         """Return it as the evidence of a round; nobody copies or points against it by default."""
         typical, least = np.full((2, len(self.members)), [[self.typical], [self.least]])
@@ -92,7 +99,7 @@ class Cohort:
         )
 
 
-def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_], parameters: int) -> Cohort:
+def find_cohort(z: Floats, barred: Booleans, parameters: int) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
     return cohort_of(np.column_stack((rows, columns)), z[rows, columns], barred, parameters)
@@ -100,8 +107,8 @@ def find_cohort(z: NDArray[np.float64], barred: NDArray[np.bool_], parameters: i
 
 def cohort_of(
     ordered: NDArray[np.int64],
-    z: NDArray[np.float64],
-    barred: NDArray[np.bool_],
+    z: Floats,
+    barred: Booleans,
     parameters: int,
     *,
     one_sided: bool = False,
@@ -158,7 +165,7 @@ def cohort_of(
     return Cohort(members, agreement, typical, least, deviation, flags)
 
 
-def _deviation(peers: NDArray[np.int64], alike: float) -> NDArray[np.float64]:
+def _deviation(peers: NDArray[np.int64], alike: float) -> Floats:
     """Return the standard deviation of the mean z with so many peers, under independence.
 
     Each z has a standard deviation of 1. Two of them are correlated as the signs of the two peers
@@ -168,7 +175,7 @@ def _deviation(peers: NDArray[np.int64], alike: float) -> NDArray[np.float64]:
     return np.sqrt(inverse + (1 - inverse) * min(alike, 1.0))
 
 
-def _too_little(least: float, deviation: NDArray[np.float64], members: int) -> NDArray[np.float64]:
+def _too_little(least: float, deviation: Floats, members: int) -> Floats:
     """Return the agreement that hardly anybody stays below who shows the `least` on average.
 
     Agreement that is significant by itself is not too little, however much the others agree: who
@@ -180,7 +187,7 @@ def _too_little(least: float, deviation: NDArray[np.float64], members: int) -> N
     return np.minimum(least - slack * deviation, LIMITS.significant * deviation)
 
 
-def near_copies(cosine: NDArray[np.float64], members: NDArray[np.bool_], rate: float) -> Copies:
+def near_copies(cosine: Floats, members: Booleans, rate: float) -> Copies:
     """Group `members` whose private parts are nearly the same, but for an error of `rate`.
 
     They are compared with pairs of members: beside noise, honest clients look alike.
@@ -190,6 +197,24 @@ def near_copies(cosine: NDArray[np.float64], members: NDArray[np.bool_], rate: f
     sizes = np.bincount(group, minlength=len(cosine))[group]
     first = np.argmax(alike, axis=1)
     return Copies(alike, group_size=sizes, twin=np.where(alike.any(axis=1), first, -1))
+
+
+def alike_pairs(cosine: Floats, counted: Booleans, rate: float) -> Booleans:
+    """Return who of the `counted`, (k,), is nearly a copy of whom, (k, k); nobody of itself.
+
+    Clients with much data of one kind move alike, so that being alike is not enough: a pair must
+    differ less than pairs of this round do, below a prediction interval of the logarithms.
+    """
+    clients = int(counted.sum())
+    alike: Booleans = (cosine > LIMITS.copy_cosine) & np.logical_and.outer(counted, counted)
+    np.fill_diagonal(alike, False)
+    if not alike.any() or clients <= LIMITS.fewest_members:
+        return np.zeros_like(alike)
+    pairs = np.triu(np.logical_and.outer(counted, counted), 1)
+    logs = np.log(np.maximum(1.0 - cosine, LIMITS.rounding))
+    centre, spread = middle_and_spread(logs[pairs])
+    limit = student_quantile(rate / int(pairs.sum()), clients - 1)
+    return alike & (logs < centre - limit * spread)
 
 
 def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -203,3 +228,44 @@ def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
         if (lowest == label).all():
             return label
         label = lowest
+
+
+def points_against(cosine: Floats, members: Booleans) -> Booleans:
+    """Return who points against the cohort, (k,), from the cosines of updates.
+
+    Most members point one way if nine of ten pairs of them have a positive cosine. A client points
+    against them if nine of ten of its cosines with them are negative, and their mean lies below a
+    prediction interval of the members' own, but for one round in a hundred over all clients. Where
+    the members have no common direction, as with few classes each, or fewer than seven have one,
+    nobody does.
+    """
+    against = np.zeros(len(members), dtype=np.bool_)
+    fewest = LIMITS.fewest_usual - 1
+    if members.sum() < fewest:
+        return against
+    way = members & (with_most(cosine, members) > 0)
+    count = int(way.sum())
+    if 2 * count <= members.sum() or count < fewest:
+        return against
+    pairs = np.triu(np.logical_and.outer(way, way), 1)
+    if np.quantile(cosine[pairs], LIMITS.odd_pairs) <= 0:
+        return against
+    means = (cosine[:, way].sum(axis=1) - way) / (count - way)
+    for client in np.flatnonzero(~way):
+        most = float(np.quantile(cosine[client, way], 1 - LIMITS.odd_pairs))
+        rate = LIMITS.honest_event / len(members)
+        against[client] = most < 0 and far_below(float(means[client]), means[way], rate)
+    return against
+
+
+def with_most(cosine: Floats, members: Booleans) -> Floats:
+    """Return each client's median cosine with the members other than itself.
+
+    From (..., k, k) to (..., k).
+    """
+    apart = np.where(np.eye(len(members), dtype=np.bool_), np.inf, cosine)
+    ordered = np.sort(apart[..., members], axis=-1)
+    client, others = np.arange(len(members)), members.sum() - members
+    middles = ordered[..., client, (others - 1) // 2], ordered[..., client, others // 2]
+    median: Floats = (middles[0] + middles[1]) / 2
+    return np.where(others > 0, median, np.nan)

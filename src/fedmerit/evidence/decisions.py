@@ -1,4 +1,4 @@
-"""From pairwise z to p-values of clients, and from those to decisions with a stated error rate."""
+"""Statistics: p-values, quantiles, prediction intervals, and decisions with a stated error rate."""
 
 from functools import lru_cache
 from math import atan, erfc, exp, lgamma, pi, sqrt
@@ -7,9 +7,12 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.evidence.limits import LIMITS
+
 # Share of its peers that must agree with a client. Small enough that honest clients pass when most
 # of the others are free riders; two clients who share a secret do not pass among ten.
 AGREEING_SHARE = 0.2
+FEWEST = 2  # values that have a spread
 # Steps of an integral and of a search: far more exact than any decision needs.
 _STEPS = 400
 _HALVINGS = 40
@@ -91,3 +94,18 @@ def discoveries(p_values: NDArray[np.float64], rate: float) -> NDArray[np.bool_]
     if below.any():
         accepted[order[: np.flatnonzero(below)[-1] + 1]] = True
     return accepted
+
+
+def middle_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the median and the robust standard deviation."""
+    centre = float(np.median(values))
+    return centre, LIMITS.sd_per_mad * float(np.median(np.abs(values - centre)))
+
+
+def far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
+    """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
+    count = len(others)
+    if count < FEWEST:
+        return False
+    spread = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / count)
+    return bool(value < np.mean(others) - student_quantile(rate, count - 1) * spread)

@@ -9,13 +9,12 @@ of an error; and where the round cannot decide that, nobody is judged.
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.evidence.decisions import student_quantile
+from fedmerit.evidence.decisions import FEWEST, far_below
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import Contributions, FloatArray
 
 Booleans = NDArray[np.bool_]
-_FEWEST = 2  # values that have a spread
 
 
 def lack_of_power(parameters: int, public: FloatArray | None) -> str:
@@ -70,41 +69,8 @@ def explained_reports(
         other = ~nothing & (np.arange(len(shares)) != client)
         cohort = other & members
         if nothing[client]:
-            others = cohort if cohort.sum() >= _FEWEST else other
+            others = cohort if cohort.sum() >= FEWEST else other
             known[client] = far_below(logs[client], logs[others], rate)
         elif cohort.sum() >= LIMITS.fewest_members:
             known[client] = far_below(logs[client], logs[cohort], LIMITS.accusing / len(shares))
     return known
-
-
-def alike_pairs(cosine: NDArray[np.float64], counted: Booleans, rate: float) -> Booleans:
-    """Return who of the `counted`, (k,), is nearly a copy of whom, (k, k); nobody of itself.
-
-    Clients with much data of one kind move alike, so that being alike is not enough: a pair must
-    differ less than pairs of this round do, below a prediction interval of the logarithms.
-    """
-    clients = int(counted.sum())
-    alike: Booleans = (cosine > LIMITS.copy_cosine) & np.logical_and.outer(counted, counted)
-    np.fill_diagonal(alike, False)
-    if not alike.any() or clients <= LIMITS.fewest_members:
-        return np.zeros_like(alike)
-    pairs = np.triu(np.logical_and.outer(counted, counted), 1)
-    logs = np.log(np.maximum(1.0 - cosine, LIMITS.rounding))
-    centre, spread = middle_and_spread(logs[pairs])
-    limit = student_quantile(rate / int(pairs.sum()), clients - 1)
-    return alike & (logs < centre - limit * spread)
-
-
-def middle_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the median and the robust standard deviation."""
-    centre = float(np.median(values))
-    return centre, LIMITS.sd_per_mad * float(np.median(np.abs(values - centre)))
-
-
-def far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
-    """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
-    count = len(others)
-    if count < _FEWEST:
-        return False
-    spread = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / count)
-    return bool(value < np.mean(others) - student_quantile(rate, count - 1) * spread)

@@ -14,8 +14,7 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.evidence.decisions import student_quantile
-from fedmerit.evidence.gate import middle_and_spread
+from fedmerit.evidence.decisions import middle_and_spread, student_quantile
 from fedmerit.evidence.limits import LIMITS
 
 Floats = NDArray[np.float64]

@@ -63,7 +63,7 @@ class Limits:
     # Chosen: the share of its wealth that the second bet puts on reports that are explained.
     stake: float = 0.1
 
-    # --- direction (evidence.direction)
+    # --- direction (evidence.cohort)
     # Chosen: clients point one way if all but a tenth of their pairs do.
     odd_pairs: float = 0.1
 

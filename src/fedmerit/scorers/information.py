@@ -6,15 +6,11 @@ point: the mean cosine with the members of the cohort, where pointing apart coun
 So a report that is longer, or mixed with anything that was known before, tells the same.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.comparison.products import cosines, gram
-from fedmerit.evidence.decisions import upper_quantile
-from fedmerit.evidence.direction import with_most
-from fedmerit.evidence.gate import middle_and_spread
+from fedmerit.evidence.cohort import with_most
+from fedmerit.evidence.decisions import middle_and_spread, upper_quantile
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.types import FloatArray
 
@@ -27,19 +23,10 @@ _MOST_PRODUCTS = 2_000_000_000
 _TINY = 1e-300
 
 
-def private_cosines(parts: FloatArray, whole: Matrix) -> tuple[Matrix, Values]:
-    """Return the cosines of private parts and their share of the reports."""
-    private = gram(parts)
-    norms, sizes = np.sqrt(np.diagonal(whole)), np.sqrt(np.diagonal(private))
-    sizes = np.where(sizes > LIMITS.rounding * norms, sizes, 0.0)
-    share = np.divide(sizes, norms, out=np.zeros_like(norms), where=norms > 0)
-    return cosines(private, sizes), share
-
-
 def shared_work(
     unknown: FloatArray,
     past: FloatArray | None,
-    cosine: Sequence[Matrix],
+    cosine: Matrix,
     alike: Booleans,
     counted: Booleans,
 ) -> Matrix:
@@ -49,13 +36,13 @@ def shared_work(
     for them among the `counted`, as far as they do, if what sets them apart is noise: in the parts
     of the reports that are `unknown` to the public it points nowhere where those of others point,
     nor where reports of their own `past` do. Two clients with much data of one kind have much in
-    common, but what sets them apart is their data. Each kind of `cosine` is looked at apart: noise
-    hides what private parts have in common, and what is public hides what updates have. Where there
-    are too few clients to say what is usual, only near-copies are.
+    common, but what sets them apart is their data. Each kind of `cosine`, (n, k, k), is looked at
+    apart: noise hides what private parts have in common, and what is public hides what updates
+    have. Where there are too few clients to say what is usual, only near-copies are.
     """
     same = alike.astype(np.float64)
     if counted.sum() >= LIMITS.fewest_usual:
-        graded = np.max([_in_common(c, counted, unknown.shape[1]) for c in cosine], axis=0)
+        graded = np.max(_in_common(cosine, counted, unknown.shape[1]), axis=0)
         np.fill_diagonal(graded, 0.0)
         pairs = np.argwhere(np.triu(graded > _HARDLY, 1))
         for first, second in pairs[_set_apart_by_noise(unknown, past, pairs, counted)]:
@@ -67,6 +54,7 @@ def shared_work(
 def _in_common(cosine: Matrix, counted: Booleans, parameters: int) -> Matrix:
     """Return how much each pair has in common beyond what is usual: above a half, mostly 1.
 
+    From (n, k, k) to (n, k, k).
     Two clients that have much to tell agree more than two that have little: what is usual for a
     pair follows from what is usual for either.
     """
@@ -74,8 +62,8 @@ def _in_common(cosine: Matrix, counted: Booleans, parameters: int) -> Matrix:
     least = 1 / np.sqrt(parameters)  # what independent vectors show
     of_one = np.maximum(with_most(positive, counted), least)
     pairs = np.triu(np.logical_and.outer(counted, counted), 1)
-    of_pair = max(float(np.median(positive[pairs])), least)
-    usual = np.minimum(np.outer(of_one, of_one) / of_pair, _ALMOST_ALL)
+    of_pair = np.maximum(np.median(positive[:, pairs], axis=1), least)[:, None, None]
+    usual = np.minimum(of_one[:, :, None] * of_one[:, None, :] / of_pair, _ALMOST_ALL)
     excess = np.clip((positive - usual) / (1 - usual), 0.0, 1.0)
     more, less = excess**LIMITS.sharpness, (1 - excess) ** LIMITS.sharpness
     common: Matrix = more / (more + less)

@@ -19,18 +19,18 @@ from fedmerit.comparison.products import (
     float_updates,
     gram,
     off_diagonal,
+    private_cosines,
     private_parts,
 )
 from fedmerit.errors import UpdatesError
 from fedmerit.evidence.bets import NAMING_RATE
-from fedmerit.evidence.cohort import find_cohort, near_copies
-from fedmerit.evidence.direction import points_against
+from fedmerit.evidence.cohort import Cohort, Copies, find_cohort, near_copies, points_against
 from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.scorers.information import once, private_cosines, shared_work, shrunk, told
+from fedmerit.scorers.information import once, shared_work, shrunk, told
 from fedmerit.types import Contributions, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
@@ -38,6 +38,47 @@ from fedmerit.validation import check_number
 PANEL = 256
 # Why a client is undecided in a round that could judge others.
 UNCLEAR = "the round does not agree enough to tell"
+
+
+@dataclass(frozen=True)
+class _Worked:
+    """Who worked, (k,) each: what speaks against a client, and the shares behind it.
+
+    `replayed` counts as evidence over rounds; `explained` is who is accused of it in this one.
+    """
+
+    cohort: Cohort
+    alike: Copies
+    copies: Copies
+    explained_share: NDArray[np.float64]
+    own_share: NDArray[np.float64]
+    replayed: NDArray[np.bool_]
+    explained: NDArray[np.bool_]
+    repeated: NDArray[np.bool_]
+    outside: NDArray[np.bool_]
+    named: NDArray[np.bool_]
+    standing: NDArray[np.bool_]
+    shown: NDArray[np.bool_]
+    accused: NDArray[np.bool_]
+
+    def flag(self, row: int, names: NDArray[np.int64], against: bool) -> Flag | None:
+        """Return what speaks against one client; `against`: it points against the cohort."""
+        if self.explained[row]:
+            return Flag(Kind.EXPLAINED, f"{self.explained_share[row]:.0%}")
+        if self.repeated[row]:
+            return Flag(Kind.REPEATED, f"{self.own_share[row]:.0%}")
+        if self.outside[row]:
+            together = self.alike.group_size[row] > 1
+            return Flag(Kind.CLIQUE) if together else self.cohort.flags[row]
+        if self.named[row]:
+            return Flag(Kind.NAMED)
+        if self.standing[row]:
+            return Flag(Kind.STANDING)
+        if self.copies.twin[row] >= 0:
+            return Flag(Kind.COPY, twin=str(names[self.copies.twin[row]]))
+        if against:
+            return Flag(Kind.REVERSED)
+        return None if self.shown[row] else Flag(Kind.UNDECIDED, UNCLEAR)
 
 
 @dataclass(frozen=True)
@@ -95,74 +136,84 @@ class Merit:
         inputs, starts = lay_out(inputs, self.gate.strata, self.sample, rng)
         gate = self.gate.score_in(inputs, starts, rng)
         assert gate.pairs is not None, "a panel is compared with itself"
-        assert gate.pairs.z is not None, "the gate tests pairs"
-        assert gate.evidence is not None, "the gate says what is explained"
-        z, public = gate.pairs.z, gate.evidence.explained
         products = gram(float_updates(inputs, "merit"))
         unknown, private = private_parts(inputs, starts)
-        cosine, left = private_cosines(private, products)
+        cosine, left = private_cosines(private, products, LIMITS.rounding)
         whole = cosines(products)
-        named = np.zeros(inputs.clients, dtype=np.bool_)
-        if inputs.named is not None and self.naming > 0:
-            named = inputs.named
-        known = gate.evidence.replayed
+        pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)
+        worked = self._who_worked(inputs, gate, cosine, left)
+        members, shown = worked.cohort.members, worked.shown
+        both = np.stack((whole, cosine))
+        same = shared_work(unknown, inputs.previous, both, worked.copies.alike, ~worked.accused)
+        accounts = 1 + same.sum(axis=1)
+        tells = told(cosine, same, members if members.any() else shown, inputs.parameters)
+        information = shrunk(tells, shown, _past(inputs)) / accounts
+        against = points_against(whole, members & once(same))
+        evidence = worked.cohort.evidence(
+            worked.explained_share, worked.replayed | worked.repeated, accounts, against
+        )
+        return Contributions.of(
+            "merit",
+            # Who is turned round has nothing to tell, whoever it is turned round with.
+            np.where(against, 0.0, information),
+            flags=[worked.flag(row, names, bool(against[row])) for row in range(inputs.clients)],
+            eligible=~worked.accused,
+            p_values=gate.p_values,
+            work=_relative(tells, shown),
+            pairs=pairs,
+            evidence=evidence,
+        )
+
+    def _who_worked(
+        self,
+        inputs: RoundInputs,
+        gate: Contributions,
+        cosine: NDArray[np.float64],
+        left: NDArray[np.float64],
+    ) -> "_Worked":
+        """Decide by what the gate found, the cosines of private parts, and what is left of reports.
+
+        A report of which something is left is judged by what is left; who has worked before, by
+        evidence over rounds and not by one odd round. Where a round cannot tell, what was told
+        before stands.
+        """
+        assert gate.pairs is not None, "a panel is compared with itself"
+        assert gate.pairs.z is not None, "the gate tests pairs"
+        assert gate.evidence is not None, "the gate says what is explained"
+        nobody = np.zeros(inputs.clients, dtype=np.bool_)
+        named = nobody if inputs.named is None or self.naming == 0 else inputs.named
+        known, public = gate.evidence.replayed, gate.evidence.explained
         # What reports that are nearly one show each other is no agreement of two clients.
-        everybody = np.ones(inputs.clients, dtype=np.bool_)
-        alike = near_copies(cosine, everybody, self.gate.fdr)
-        apart = np.where(alike.alike, np.nan, z)
+        alike = near_copies(cosine, ~nobody, self.gate.fdr)
+        apart = np.where(alike.alike, np.nan, gate.pairs.z)
         cohort = find_cohort(apart, known | named, inputs.parameters)
         own, reports = _of_own_past(inputs, left)
         repeated = self._repeated(own, reports, cohort.members) & ~known
         if repeated.any():
             cohort = find_cohort(apart, known | repeated | named, inputs.parameters)
-        members = cohort.members
-        copies = near_copies(cosine, members, self.gate.fdr)
-        # A report of which something is left is judged by what is left.
+        copies = near_copies(cosine, cohort.members, self.gate.fdr)
         nothing_left = public >= 1 - LIMITS.nothing_left
         replayed = known & (nothing_left | ~cohort.shown)
-        # Who has worked before is judged by evidence over rounds, not by one odd round.
-        trusted = _trusted(inputs, members)
+        trusted = _trusted(inputs, cohort.members)
+        shown = cohort.shown | trusted
         explained = replayed & (nothing_left | ~trusted)
         outside = np.array([flag is not None for flag in cohort.flags]) & ~known & ~trusted
-        shown = cohort.shown | trusted
-        # Where a round cannot tell, what was told before stands.
         standing = _accused(inputs) & ~shown
         accused = explained | repeated | named | outside | standing
-        shown &= ~accused
-        same = shared_work(unknown, inputs.previous, (whole, cosine), copies.alike, ~accused)
-        accounts = 1 + same.sum(axis=1)
-        tells = told(cosine, same, members if members.any() else shown, inputs.parameters)
-        against = points_against(whole, members & once(same))
-        # Who is turned round has nothing to tell, whoever it is turned round with.
-        scores = np.where(against, 0.0, shrunk(tells, shown, _past(inputs)) / accounts)
-
-        def flag(client: int) -> Flag | None:
-            if explained[client]:
-                return gate.flags[client]
-            if repeated[client]:
-                return Flag(Kind.REPEATED, f"{own[client]:.0%}")
-            if outside[client]:
-                together = alike.group_size[client] > 1
-                return Flag(Kind.CLIQUE) if together else cohort.flags[client]
-            if named[client]:
-                return Flag(Kind.NAMED)
-            if standing[client]:
-                return Flag(Kind.STANDING)
-            if copies.twin[client] >= 0:
-                return Flag(Kind.COPY, twin=str(names[copies.twin[client]]))
-            if against[client]:
-                return Flag(Kind.REVERSED)
-            return None if shown[client] else Flag(Kind.UNDECIDED, UNCLEAR)
-
-        return Contributions.of(
-            "merit",
-            scores,
-            flags=[flag(client) for client in range(inputs.clients)],
-            eligible=~accused,
-            p_values=gate.p_values,
-            work=_relative(tells, shown),
-            pairs=Pairs(off_diagonal(cosine), z=z),
-            evidence=cohort.evidence(public, replayed | repeated, accounts, against),
+        return _Worked(
+            cohort=cohort,
+            alike=alike,
+            copies=copies,
+            explained_share=public,
+            own_share=own,
+            replayed=replayed,
+            explained=explained,
+            repeated=repeated,
+            outside=outside,
+            named=named,
+            standing=standing,
+            shown=shown & ~accused,
+            accused=accused,
         )
 
     def _repeated(
