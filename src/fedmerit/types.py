@@ -4,7 +4,7 @@ Arrays inside these objects are read-only: a result that pays people does not ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -145,11 +145,6 @@ class Pairs:
     chance: NDArray[np.float64] | None = None
     z: NDArray[np.float64] | None = None
 
-    def __post_init__(self) -> None:
-        for matrix in (self.score, self.agreement, self.chance, self.z):
-            if matrix is not None:
-                freeze(matrix)
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -188,10 +183,6 @@ class Evidence:
     copies: NDArray[np.float64]
     members: NDArray[np.bool_]
     against: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        for column in fields(self):
-            freeze(getattr(self, column.name))
 
     @property
     def relative(self) -> NDArray[np.float64]:
@@ -241,9 +232,10 @@ class Contributions(Tabular):
     evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
-        for column in (self.scores, self.eligible, self.p_values, self.epsilon, self.work):
-            if column is not None:
-                freeze(column)
+        for part in (self, self.pairs, self.evidence):
+            for array in () if part is None else vars(part).values():
+                if isinstance(array, np.ndarray):
+                    freeze(array)
 
     @classmethod
     def of(

@@ -1,9 +1,8 @@
 import numpy as np
-import pytest
 
 from fedmerit import Contributions, Flag, Kind, Needs, RoundHistory, Watch
 from fedmerit.comparison.pairs import join_panels
-from fedmerit.errors import SettingError
+from fedmerit.evidence.bets import named
 from tests.evidence.cohorts import result_from
 
 RATE = 0.01
@@ -59,13 +58,6 @@ def test_longest_absent_clients_are_forgotten_first():
     assert previous.any(axis=(1, 2)).tolist() == [True, False, True]
 
 
-def test_bad_settings_are_refused():
-    with pytest.raises(SettingError, match="older must be at least 1, got 0"):
-        RoundHistory(older=0)
-    with pytest.raises(SettingError, match="remembered must be at least 0, got -1"):
-        RoundHistory(remembered=-1)
-
-
 def round_of(names, *, replaying=()):
     """Everybody agrees clearly; who replays is flagged for it."""
     k = len(names)
@@ -88,7 +80,7 @@ def test_who_did_not_work_is_named_in_later_rounds_until_evidence_turns():
     assert history.inputs(["d", "new"], np.ones((2, 2))).named.tolist() == [True, False]
     for _ in range(16):
         history = history.remembering(names, np.ones((4, 2)), round_of(names))
-    assert history.named(RATE) == []
+    assert named(history.wealth, RATE) == []
 
 
 def test_naming_says_what_a_watch_says():
@@ -98,8 +90,8 @@ def test_naming_says_what_a_watch_says():
         result = round_of(names, replaying=replaying)
         watch.observe(names, result)
         history = history.remembering(names, np.ones((4, 2)), result)
-        assert history.named(RATE) == [v.client for v in watch.verdicts() if v.flagged]
-    assert history.named(RATE) == ["d"]
+        assert named(history.wealth, RATE) == [v.client for v in watch.verdicts() if v.flagged]
+    assert named(history.wealth, RATE) == ["d"]
 
 
 def test_naming_can_be_turned_off():
@@ -109,8 +101,8 @@ def test_naming_can_be_turned_off():
             ["a", "b"], np.ones((2, 2)), round_of(["a", "b"], replaying=["b"])
         )
     assert history.wealth["b"].evidence > 5
-    assert history.named(RATE) == ["b"]
-    assert history.named(0) == []
+    assert named(history.wealth, RATE) == ["b"]
+    assert named(history.wealth, 0) == []
     inputs = history.inputs(["a", "b"], np.ones((2, 2)), needs=Needs(naming=0))
     assert inputs.named is None
 
@@ -136,7 +128,7 @@ def test_one_round_names_nobody_however_odd():
         result = result_from(z[np.ix_(few, few)].copy())
         history = RoundHistory().published(np.zeros(1))
         after = history.remembering(names[:size], np.ones((size, 1)), result)
-        assert not after.named(RATE)
+        assert not named(after.wealth, RATE)
 
 
 def test_clients_of_other_panels_are_not_held_to_be_independent():
@@ -154,7 +146,7 @@ def test_clients_of_other_panels_are_not_held_to_be_independent():
         result = join_panels(panels, parts)
         assert np.isnan(result.z[:5, 5:]).all()
         history = history.remembering(names, np.ones((9, 1)), result)
-    assert history.named(RATE) == ["c8"]
+    assert named(history.wealth, RATE) == ["c8"]
 
 
 def test_names_are_compared_whole():

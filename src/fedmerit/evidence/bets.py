@@ -116,6 +116,31 @@ def _gains_by_independence(evidence: Evidence | None, clients: int) -> NDArray[n
     return _gain(stake, evidence.agreement / evidence.deviation < below)
 
 
+def told_of(
+    known: Mapping[str, Wealth], clients: Sequence[str], rate: float
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return what earlier rounds tell of the `clients`, (k,) each.
+
+    In how many each was judged, whether one accused it, and whether all of them name it at the
+    false discovery `rate`; 0 names nobody.
+    """
+    wealth = [known.get(client, Wealth()) for client in clients]
+    suspects = set(named(known, rate))
+    return (
+        np.array([one.rounds for one in wealth], dtype=np.int64),
+        np.array([one.accused for one in wealth], dtype=np.bool_),
+        np.array([client in suspects for client in clients], dtype=np.bool_),
+    )
+
+
+def named(known: Mapping[str, Wealth], rate: float) -> list[str]:
+    """Return whom `rate` names, most suspicious first; 0 names nobody."""
+    if rate == 0:
+        return []
+    names, count = rank(known, rate)
+    return names[:count]
+
+
 def rank(known: Mapping[str, Wealth], rate: float) -> tuple[list[str], int]:
     """Return the clients, most suspicious first, and how many of them `rate` names."""
     evidence = {name: wealth.evidence for name, wealth in known.items()}

@@ -153,6 +153,7 @@ class ConditionalPCA:
         members = cohort_of(ordered, pairs.z, replays, looked_at, one_sided=self.mixed).members
         known = explained_reports(explained, members, self.explained, self.fdr)
         cohort = cohort_of(ordered, pairs.z, known, looked_at, one_sided=self.mixed)
+        evidence = cohort.evidence(explained, known)
         accepted = found & ~known
         if self.mixed:
             accepted |= cohort.members
@@ -166,7 +167,7 @@ class ConditionalPCA:
             p_values=p_values,
             epsilon=epsilon,
             pairs=matrices,
-            evidence=cohort.evidence(explained, known),
+            evidence=evidence,
         )
 
 

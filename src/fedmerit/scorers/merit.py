@@ -142,12 +142,12 @@ class Merit:
         whole = cosines(products)
         pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)
         worked = self._who_worked(inputs, gate, cosine, left)
-        members, shown = worked.cohort.members, worked.shown
+        members, shown, past = worked.cohort.members, worked.shown, _past(inputs)
         both = np.stack((whole, cosine))
         same = shared_work(unknown, inputs.previous, both, worked.copies.alike, ~worked.accused)
         accounts = 1 + same.sum(axis=1)
         tells = told(cosine, same, members if members.any() else shown, inputs.parameters)
-        information = shrunk(tells, shown, _past(inputs)) / accounts
+        information = shrunk(tells, shown, past) / accounts
         against = points_against(whole, members & once(same))
         evidence = worked.cohort.evidence(
             worked.explained_share, worked.replayed | worked.repeated, accounts, against
@@ -191,14 +191,13 @@ class Merit:
         repeated = self._repeated(own, reports, cohort.members) & ~known
         if repeated.any():
             cohort = find_cohort(apart, known | repeated | named, inputs.parameters)
-        copies = near_copies(cosine, cohort.members, self.gate.fdr)
+        copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
         nothing_left = public >= 1 - LIMITS.nothing_left
-        replayed = known & (nothing_left | ~cohort.shown)
+        replayed = known & (nothing_left | ~shown)
         trusted = _trusted(inputs, cohort.members)
-        shown = cohort.shown | trusted
         explained = replayed & (nothing_left | ~trusted)
         outside = np.array([flag is not None for flag in cohort.flags]) & ~known & ~trusted
-        standing = _accused(inputs) & ~shown
+        standing = _accused(inputs) & ~shown & ~trusted
         accused = explained | repeated | named | outside | standing
         return _Worked(
             cohort=cohort,
@@ -212,7 +211,7 @@ class Merit:
             outside=outside,
             named=named,
             standing=standing,
-            shown=shown & ~accused,
+            shown=(shown | trusted) & ~accused,
             accused=accused,
         )
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, rank
+from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, told_of
 from fedmerit.evidence.forecast import Forecast
 from fedmerit.evidence.past import Sketches
 from fedmerit.flags import Flag
@@ -21,7 +21,6 @@ from fedmerit.types import (
     RoundRecord,
     Signals,
 )
-from fedmerit.validation import MIN_CLIENTS, check_count, check_frame, check_updates
 
 OLDER_UPDATES = 10
 OWN_REPORTS = 4  # of each client are remembered whole
@@ -109,11 +108,6 @@ class RoundHistory:
     past: Sketches = field(default_factory=Sketches)
     forecast: Forecast = field(default_factory=Forecast)
 
-    def __post_init__(self) -> None:
-        if not self.models:  # later ones are made from one that was checked
-            check_count("older", self.older, least=1)
-            check_count("remembered", self.remembered, least=0)
-
     def published(self, model: FloatArray) -> "RoundHistory":
         """Return the history after `model` was sent to the clients."""
         seen = (*self.models, self.view.of(model))
@@ -167,51 +161,36 @@ class RoundHistory:
         known = [*updates[:1], self.models[-1], *updates[1:]]
         return np.stack(known if next_update is None else [*known, next_update])
 
-    def named(self, rate: float) -> list[str]:
-        """Return whom evidence over the rounds so far names, at this false discovery rate."""
-        if rate == 0:
-            return []
-        names, count = rank(self.wealth, rate)
-        return names[:count]
-
     def inputs(
         self,
         clients: Sequence[str],
-        updates: ArrayLike | Signals,
-        layers: ArrayLike | None = None,
+        updates: FloatArray | Signals,
+        layers: NDArray[np.int64] | None = None,
         needs: Needs = EVERYTHING,
     ) -> RoundInputs:
-        """Return checked inputs for a scorer: `updates` with what it needs of the past.
+        """Return the inputs for a scorer: `updates` with what it needs of the past.
 
-        The updates have the parameters that are looked at; so have `layers`, by default those of
-        the view.
+        The updates are checked, and have the parameters that are looked at; so have `layers`, by
+        default those of the view.
         """
-        previous = trust = rounds = named = accused = repeated = reported = None
-        reports = [self.previous.get(client, ()) for client in clients]
+        previous = trust = rounds = accused = named = repeated = reported = None
+        public = self.public
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
-            known = [self.wealth.get(client, Wealth()) for client in clients]
-            rounds = np.array([wealth.rounds for wealth in known])
-            accused = np.array([wealth.accused for wealth in known])
-        public = self.public
-        if needs.naming:
-            suspects = set(self.named(needs.naming))
-            named = np.fromiter(map(suspects.__contains__, clients), np.bool_, len(clients))
-        checked = check_updates(updates, MIN_CLIENTS)
-        if needs.previous and not isinstance(checked, Signals):
-            shape = (len(checked), max(map(len, reports)), checked.shape[1])
-            previous = np.zeros(shape, dtype=checked.dtype)
+        if needs.previous and not isinstance(updates, Signals):
+            reports = [self.previous.get(client, ()) for client in clients]
+            shape = (len(updates), max(map(len, reports)), updates.shape[1])
+            previous = np.zeros(shape, dtype=updates.dtype)
             for row, own in enumerate(reports):
                 for place, report in enumerate(own):
                     previous[row, place] = report
-        width = (checked.values if isinstance(checked, Signals) else checked).shape[1]
-        frame, layer = check_frame(public, self.view.layers if layers is None else layers, width)
-        if needs.previous and not isinstance(checked, Signals):
-            repeated, reported = self.past.explain(clients, checked, frame)
+            repeated, reported = self.past.explain(clients, updates, public)
+        if needs.trust or needs.naming:
+            rounds, accused, named = told_of(self.wealth, clients, needs.naming)
         return RoundInputs(
-            checked,
-            frame,
-            layer,
+            updates,
+            public,
+            self.view.layers if layers is None else layers,
             previous=previous,
             trust=trust,
             rounds=rounds,

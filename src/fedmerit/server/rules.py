@@ -12,7 +12,6 @@ from fedmerit.incentive.rewards import RewardRule, parse_reward
 from fedmerit.ledger import SigningKey
 from fedmerit.panel import Panel
 from fedmerit.scorers import Merit, make_scorer
-from fedmerit.server.history import RoundHistory
 from fedmerit.types import Needs, RoundRecord, Scorer, needs_of
 from fedmerit.validation import check_count, check_number
 
@@ -166,7 +165,8 @@ def check_run(
     remembered: int,
 ) -> None:
     """Check what a run is given beside its rules, before any client trains."""
-    RoundHistory(older, remembered)
+    check_count("older", older, least=1)
+    check_count("remembered", remembered, least=0)
     if seed is not None:
         check_count("seed", seed, least=0)
     if key is not None and not isinstance(key, SigningKey):

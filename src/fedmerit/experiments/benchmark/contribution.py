@@ -185,7 +185,9 @@ class _Run:
         names = [str(client) for client in range(len(reports))]
         scorer = make_scorer(name)
         needs = needs_of(scorer)
-        inputs = account.history.inputs(names, reports, self._network.layers, needs)
+        inputs = account.history.inputs(
+            names, reports, self._network.layers.astype(np.int64), needs
+        )
         rng = stream(self._seed, self._setup, self._round, "scoring")
         result = scorer.score(inputs, rng)
         account.scores.append(result.scores)

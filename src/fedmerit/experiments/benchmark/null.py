@@ -166,7 +166,7 @@ def real_rounds(seed: int, dataset: Dataset) -> Iterator[RoundInputs]:
         ]
         updates = train_together(network, model, jobs, TRAINING, TRAINING.rate(number))
         names = [str(client) for client in range(CLIENTS)]
-        yield history.inputs(names, updates, network.layers)
+        yield history.inputs(names, updates, network.layers.astype(np.int64))
         model = freeze(model + updates.mean(axis=0))
         history = history.published(model)
 
