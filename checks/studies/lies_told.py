@@ -66,6 +66,44 @@ class InformedStranger(Informed):
 
 
 @dataclass(frozen=True)
+class Smoothed(Behaviour):
+    """Forecast in another way than the server: what Adam would make of the global updates.
+
+    The mean of the updates, older ones counting less, over the root of their mean square, as long
+    as the last one; with noise of `noise` relative to it, so that no two send the same.
+    """
+
+    name = "smoothed"
+    trains = False
+    noise: float = 0.3
+    fading: float = 0.7
+
+    def report(self, view: ClientView) -> Report:
+        """Report the forecast; noise of 0.01 before there is anything to forecast from."""
+        known = [update for update in view.global_updates if np.any(update)]
+        if not known:
+            return Report(gaussian(view.rng, view.global_model.size, 0.01), view.num_examples)
+        mean = sum(np.float32(self.fading**age) * update for age, update in enumerate(known))
+        square = np.sqrt(sum(np.square(update) for update in known) / len(known))
+        way = np.divide(mean, square, out=np.zeros_like(square), where=square > 0)
+        length = _length(known[0])
+        forecast = way * np.float32(length / _length(way))
+        blur = gaussian(view.rng, way.size, self.noise * length / np.sqrt(way.size))
+        return Report(forecast + blur, view.num_examples)
+
+
+@dataclass(frozen=True)
+class SmoothedStranger(Smoothed):
+    """The same under a new name in every round."""
+
+    name = "smoothed-stranger"
+
+    def account(self, client: int, number: int) -> str:
+        """Return a name that nobody has had before."""
+        return f"{client}-{number}"
+
+
+@dataclass(frozen=True)
 class Lie:
     """What is reported, by whom, and from which round on its pay counts.
 
@@ -118,7 +156,11 @@ LIES: tuple[Lie, ...] = (
     *(Lie("own past", Rotating(n), s, since=n + 1) for n in (2, 4, 8) for s in (ONE, 0.3)),
     *(Lie("own past", Recombined(4), s, since=5) for s in (ONE, 0.3)),
     *(Lie("riders", parse_behaviour(rider), s, since=4) for rider in RIDERS for s in SHARES),
-    *(Lie("riders", InformedStranger(), s, since=4) for s in SHARES),
+    *(
+        Lie("riders", behaviour, s, since=4)
+        for behaviour in (InformedStranger(), Smoothed(), SmoothedStranger())
+        for s in SHARES
+    ),
     *(Lie("riders", parse_behaviour(rider), since=4) for rider in OTHER_RIDERS),
     *(Lie("direction", parse_behaviour(name)) for name in FLIPS),
 )
