@@ -2,7 +2,8 @@
 
 Of each line of a table of ``fedmerit reproduce``, runs that are drawn by chance are repeated. If
 all of them are the same in every digit, the rows of the line get the fingerprint of the code as it
-is; if one is not, the line stays as it was, and the differences are shown.
+is; if one is not, the line stays as it was, and the differences are shown. So it is with the cells
+of ``models``, which are one line, and are written with their page.
 """
 
 import argparse
@@ -14,6 +15,10 @@ from pathlib import Path
 
 from checks.pages.origin import cell_of, experiment_of
 from checks.pages.results import FOLDER
+from fedmerit.experiments.benchmark.files import read_rows, write, write_rows
+from fedmerit.experiments.benchmark.models.benchmark import Models, Plan, ordered, row_code
+from fedmerit.experiments.benchmark.models.cells import Bench
+from fedmerit.experiments.benchmark.rows import ModelRow
 from fedmerit.experiments.runner import (
     Outcome,
     fitted,
@@ -42,7 +47,7 @@ def repeated(experiment: Experiment, data: Dataset | ClickLog, outcome: Outcome)
         return read_outcome(cell, Path(folder), outcome.rounds)
 
 
-def differences(before: Outcome, after: Outcome) -> list[str]:
+def differences(before: Outcome | ModelRow, after: Outcome | ModelRow) -> list[str]:
     """Return what is not the same, but for the code."""
     pairs = zip(asdict(replace(before, code="")).items(), asdict(after).values(), strict=True)
     # A NaN is not itself, but the same.
@@ -84,14 +89,43 @@ def again(
     return wrong
 
 
+def again_models(count: int, seed: int, folder: Path = FOLDER) -> int:
+    """Repeat `count` cells of the benchmark of models; return whether some are not the same."""
+    path = folder / "models.csv"
+    rows = ordered(read_rows(path, ModelRow))
+    wrong = 0
+    for place in sorted(stream(seed, "models").choice(len(rows), count, replace=False)):
+        row = rows[place]
+        found = Bench(row.task, row.seed, quick=row.quick).run(row.behaviour, row.share)
+        # As it would be read again: tables have fewer digits.
+        changes = differences(row, _read_again(found))
+        cell = f"{row.task}, {row.behaviour}, {row.share:.0%}, seed {row.seed}"
+        print(f"{cell}: {'; '.join(changes) or 'the same'}", flush=True)
+        wrong += bool(changes)
+    if not wrong:
+        known = [replace(row, code=row_code(row.task, row.behaviour)) for row in rows]
+        seeds = sorted({row.seed for row in rows})
+        write(Models(), known, folder, Plan(seeds).command)
+    return wrong
+
+
+def _read_again(row: ModelRow) -> ModelRow:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one.csv"
+        write_rows(path, [row])
+        return read_rows(path, ModelRow)[0]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table")
-    parser.add_argument("lines", nargs="+")
+    parser.add_argument("lines", nargs="*")
     parser.add_argument("--dataset", default="mnist")
     parser.add_argument("--count", type=int, default=2, help="runs of each line")
     parser.add_argument("--seed", type=int, default=0, help="which runs are drawn")
     told = parser.parse_args()
+    if told.table == "models":
+        return again_models(told.count, told.seed)
     return again(told.table, told.lines, load(told.dataset, None), count=told.count, seed=told.seed)
 
 
