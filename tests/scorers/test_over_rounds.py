@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fedmerit import Kind, Server
+from fedmerit import Kind, RoundInputs, Server
+from fedmerit.scorers import Merit
 
 PARAMETERS = 4000
 HONEST = [f"h{n}" for n in range(8)]
@@ -81,3 +82,27 @@ def test_who_has_worked_is_not_accused_by_one_report_that_is_mostly_known(server
         known = server.state.history.updates[0]
         result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng) + 30 * known})
     assert result.flags["eve"].kind is Kind.NAMED
+
+
+def test_an_accusation_stands_after_a_restart(server, rng, tmp_path):
+    server.settle(updates={**work(rng, CLEAR), "eve": noise(rng)})
+    server.save(tmp_path / "state")
+    with Server.load(tmp_path / "state") as again:
+        result = again.settle(updates={**work(rng, UNCLEAR), "eve": noise(rng)})
+    assert result.flags["eve"].kind is Kind.STANDING
+
+
+def test_by_too_few_parameters_nobody_is_judged_and_what_was_told_stands(rng):
+    """The first client was accused, the second was and has worked, the third was not."""
+    inputs = RoundInputs(
+        rng.normal(size=(3, 31)),
+        rng.normal(size=(5, 31)),
+        trust=np.array([0.0, 1.0, 0.0]),
+        rounds=np.array([2, 2, 2]),
+        accused=np.array([True, True, False]),
+    )
+    result = Merit().score(inputs, rng)
+    kinds = [flag.kind for flag in result.flags]
+    assert kinds == [Kind.STANDING, Kind.UNDECIDED, Kind.UNDECIDED]
+    assert result.eligible.tolist() == [False, True, True]
+    assert result.scores.tolist() == [0, 1, 1]
