@@ -65,8 +65,8 @@ class RoundInputs:
         In how many earlier rounds each client was judged.
     named : (k,) bool array or None
         Whom evidence over earlier rounds names as not working.
-    accused : (k,) bool array or None
-        Who was accused in an earlier round, rightly or not.
+    standing : (k,) bool array or None
+        Who was accused in earlier rounds, and has not worked in more rounds than that.
     repeated : (k,) float array or None
         Which share of each report what is public and the client's own past explain, of which more
         is looked at than `previous`; 0 without a past.
@@ -85,7 +85,7 @@ class RoundInputs:
     trust: NDArray[np.float64] | None = None
     rounds: NDArray[np.int64] | None = None
     named: NDArray[np.bool_] | None = None
-    accused: NDArray[np.bool_] | None = None
+    standing: NDArray[np.bool_] | None = None
     repeated: NDArray[np.float64] | None = None
     reports: NDArray[np.int64] | None = None
     sampled: bool = False
@@ -110,7 +110,7 @@ class Needs:
         Each client's own earlier reports.
     trust : bool
         What each client has shown in earlier rounds, the sum of its `Contributions.work`, in how
-        many, and whether it was accused in one.
+        many, and whether an accusation stands.
     naming : float
         Whom evidence over earlier rounds names, at this false discovery rate; 0: nobody.
     sample : int or None

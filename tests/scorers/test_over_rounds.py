@@ -37,10 +37,33 @@ def test_an_accusation_stands_where_a_round_cannot_tell_and_falls_with_work(serv
         assert result.flags["eve"].kind is Kind.STANDING
         assert result.weights["eve"] == 0
         assert all(result.weights[name] == pytest.approx(1 / 8) for name in HONEST)
-    result = server.settle(updates=work(rng, CLEAR))
-    assert result.flags == dict.fromkeys(NAMES)
+    for _ in range(2):  # more rounds of work than the one that accused it
+        result = server.settle(updates=work(rng, CLEAR))
+        assert result.flags == dict.fromkeys(NAMES)
     result = server.settle(updates=work(rng, UNCLEAR))
     assert all(result.weights[name] == pytest.approx(1 / 9) for name in NAMES)
+
+
+def test_a_newcomer_that_was_accused_once_works_its_way_in_whatever_the_others_have_shown(rng):
+    server = Server(np.zeros(PARAMETERS), seed=3)
+    for _ in range(25):
+        sent = work(rng, CLEAR)
+        del sent["eve"]
+        server.settle(updates=sent)
+    result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng)})
+    assert result.flags["eve"].kind is Kind.INDEPENDENT
+    for _ in range(2):
+        server.settle(updates=work(rng, CLEAR))
+    result = server.settle(updates={**work(rng, UNCLEAR), "eve": noise(rng)})
+    assert result.weights["eve"] > 0
+
+
+def test_who_is_copied_is_not_accused_for_it(server, rng):
+    sent = work(rng, CLEAR)
+    result = server.settle(updates={**sent, "copy": sent["eve"]})
+    assert result.flags["eve"].kind is Kind.COPY
+    result = server.settle(updates={**work(rng, UNCLEAR), "eve": noise(rng)})
+    assert result.weights["eve"] > 0
 
 
 def test_where_nobody_was_accused_a_round_that_cannot_tell_accuses_nobody(server, rng):
@@ -93,13 +116,11 @@ def test_an_accusation_stands_after_a_restart(server, rng, tmp_path):
 
 
 def test_by_too_few_parameters_nobody_is_judged_and_what_was_told_stands(rng):
-    """The first client was accused, the second was and has worked, the third was not."""
+    """An accusation stands against the first client."""
     inputs = RoundInputs(
         rng.normal(size=(3, 31)),
         rng.normal(size=(5, 31)),
-        trust=np.array([0.0, 1.0, 0.0]),
-        rounds=np.array([2, 2, 2]),
-        accused=np.array([True, True, False]),
+        standing=np.array([True, False, False]),
     )
     result = Merit().score(inputs, rng)
     kinds = [flag.kind for flag in result.flags]

@@ -10,7 +10,8 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
   would in 99 of 100 rounds, and not significantly by itself. The share is what pays best against a
   client that is independent of the cohort (Kelly's): nothing in rounds in which the cohort itself
   hardly agrees, at most nine tenths, so that one odd round decides nothing;
-- public information or the client's own past explains the report (`fedmerit.evidence.gate`), or
+- public information or the client's own past explains the report (`fedmerit.evidence.gate`), and
+  what is left of it shows no work, or
 - the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth.
 
 So testing again every round costs nothing, and rounds without the client change nothing. Who works
@@ -34,13 +35,18 @@ from fedmerit.types import Contributions, Evidence
 
 # False discovery rate at which clients are named where nothing else is asked for.
 NAMING_RATE = 0.01
+# What a round says of a client because of earlier ones.
+_STANDS = (Kind.NAMED, Kind.STANDING)
+# What a round says of a report that shows no work of its client's; a near-copy is somebody's work.
+_WITHOUT_WORK = (Kind.EXPLAINED, Kind.REPEATED, Kind.INDEPENDENT, Kind.CLIQUE)
 
 
 @dataclass(frozen=True)
 class Wealth:
     """What three bets against one client have come to, as logarithms, and over how many rounds.
 
-    `flag` is the latest that accused the client in a round.
+    `flag` is the latest that spoke against the client in a round. `accused` counts the rounds in
+    which it was taken not to have done its own work, `worked` those that showed its work.
     """
 
     independent: float = 0.0
@@ -48,11 +54,13 @@ class Wealth:
     rounds: int = 0
     flag: Flag | None = None
     reversed: float = 0.0
+    accused: int = 0
+    worked: int = 0
 
     @property
-    def accused(self) -> bool:
-        """Whether a round accused the client."""
-        return self.flag is not None and self.flag.accuses
+    def standing(self) -> bool:
+        """Whether an accusation stands: no more rounds showed work than accused the client."""
+        return self.accused > 0 and self.accused >= self.worked
 
     @property
     def evidence(self) -> float:
@@ -70,12 +78,12 @@ def bet(
     for row, client in enumerate(clients):
         before, flag = known.get(client, Wealth()), result.flags[row]
         replayed = reversed_ = 0.0
+        worked = False
         # What stands from earlier rounds says no more than is known here.
-        reason = before.flag
-        if flag is not None and flag.accuses and flag.kind not in (Kind.NAMED, Kind.STANDING):
-            reason = flag.with_names(clients)
+        reason = flag if flag is not None and flag.accuses and flag.kind not in _STANDS else None
         if result.evidence is not None:
             against = bool(result.evidence.against[row])
+            worked = bool(result.evidence.members[row])
             replayed = _event(bool(result.evidence.replayed[row]))
             reversed_ = _event(against)
             reason = reason or (Flag(Kind.REVERSED) if against else None)
@@ -83,8 +91,10 @@ def bet(
             before.independent + float(gains[row]),
             before.replayed + replayed,
             before.rounds + 1,
-            reason,
+            before.flag if reason is None else reason.with_names(clients),
             before.reversed + reversed_,
+            before.accused + (flag is not None and flag.kind in _WITHOUT_WORK),
+            before.worked + worked,
         )
     return after
 
@@ -121,14 +131,14 @@ def told_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return what earlier rounds tell of the `clients`, (k,) each.
 
-    In how many each was judged, whether one accused it, and whether all of them name it at the
-    false discovery `rate`; 0 names nobody.
+    In how many each was judged, whether an accusation stands, and whether all of them name it at
+    the false discovery `rate`; 0 names nobody.
     """
     wealth = [known.get(client, Wealth()) for client in clients]
     suspects = set(named(known, rate))
     return (
         np.array([one.rounds for one in wealth], dtype=np.int64),
-        np.array([one.accused for one in wealth], dtype=np.bool_),
+        np.array([one.standing for one in wealth], dtype=np.bool_),
         np.array([client in suspects for client in clients], dtype=np.bool_),
     )
 

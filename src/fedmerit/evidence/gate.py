@@ -37,7 +37,7 @@ def abstained(
 ) -> Contributions:
     """Return a round that cannot be judged: all are equal, and nothing new is held against anybody.
 
-    Who is accused since earlier rounds (`standing`) stays so.
+    Who stands accused since earlier rounds (`standing`) stays out.
     """
     out = np.zeros(clients, dtype=np.bool_) if standing is None else standing
     undecided = Flag(Kind.UNDECIDED, why)

@@ -119,9 +119,7 @@ class Merit:
         if isinstance(inputs.updates, Signals):
             raise UpdatesError("merit needs float updates, got signals; use method='exact'")
         if why := lack_of_power(inputs.parameters, inputs.public):
-            nobody = np.zeros(inputs.clients, dtype=np.bool_)
-            standing = _accused(inputs) & ~_trusted(inputs, nobody)
-            return abstained("merit", inputs.clients, why, standing)
+            return abstained("merit", inputs.clients, why, inputs.standing)
         if inputs.clients <= PANEL:
             return self._score_panel(inputs, np.arange(inputs.clients), rng)
         panels = draw_panels(inputs.clients, PANEL, rng)
@@ -170,7 +168,7 @@ class Merit:
         gate: Contributions,
         cosine: NDArray[np.float64],
         left: NDArray[np.float64],
-    ) -> "_Worked":
+    ) -> _Worked:
         """Decide by what the gate found, the cosines of private parts, and what is left of reports.
 
         A report of which something is left is judged by what is left; who has worked before, by
@@ -197,7 +195,7 @@ class Merit:
         trusted = _trusted(inputs, cohort.members)
         explained = replayed & (nothing_left | ~trusted)
         outside = np.array([flag is not None for flag in cohort.flags]) & ~known & ~trusted
-        standing = _accused(inputs) & ~shown & ~trusted
+        standing = nobody if inputs.standing is None else inputs.standing & ~shown
         accused = explained | repeated | named | outside | standing
         return _Worked(
             cohort=cohort,
@@ -258,7 +256,7 @@ def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
         trust=None if inputs.trust is None else inputs.trust[rows],
         rounds=None if inputs.rounds is None else inputs.rounds[rows],
         named=None if inputs.named is None else inputs.named[rows],
-        accused=None if inputs.accused is None else inputs.accused[rows],
+        standing=None if inputs.standing is None else inputs.standing[rows],
         repeated=None if inputs.repeated is None else inputs.repeated[rows],
         reports=None if inputs.reports is None else inputs.reports[rows],
     )
@@ -272,11 +270,6 @@ def _trusted(inputs: RoundInputs, members: NDArray[np.bool_]) -> NDArray[np.bool
     usual = np.median(inputs.trust[known if known.any() else inputs.trust > 0])
     trusted: NDArray[np.bool_] = inputs.trust >= LIMITS.least_trust * usual
     return trusted
-
-
-def _accused(inputs: RoundInputs) -> NDArray[np.bool_]:
-    """Return who was accused before."""
-    return np.zeros(inputs.clients, dtype=np.bool_) if inputs.accused is None else inputs.accused
 
 
 def _relative(tells: NDArray[np.float64], shown: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -173,7 +173,7 @@ class RoundHistory:
         The updates are checked, and have the parameters that are looked at; so have `layers`, by
         default those of the view.
         """
-        previous = trust = rounds = accused = named = repeated = reported = None
+        previous = trust = rounds = standing = named = repeated = reported = None
         public = self.public
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
@@ -186,7 +186,7 @@ class RoundHistory:
                     previous[row, place] = report
             repeated, reported = self.past.explain(clients, updates, public)
         if needs.trust or needs.naming:
-            rounds, accused, named = told_of(self.wealth, clients, needs.naming)
+            rounds, standing, named = told_of(self.wealth, clients, needs.naming)
         return RoundInputs(
             updates,
             public,
@@ -195,7 +195,7 @@ class RoundHistory:
             trust=trust,
             rounds=rounds,
             named=named,
-            accused=accused,
+            standing=standing,
             repeated=repeated,
             reports=reported,
             sampled=self.view.sampled,

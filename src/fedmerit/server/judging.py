@@ -351,9 +351,7 @@ def _screen(
     if norms is None:
         norms = np.array([norm(row) for row in replies.updates])
     known = sorted(norm for norm in norms if norm > 0)
-    if not known:
-        return replies, (), norms
-    limit = ABSURD_NORM * max(known[(len(known) - 1) // 2], norm(model))
+    limit = ABSURD_NORM * max(known[(len(known) - 1) // 2] if known else 0.0, norm(model))
     usable = np.isfinite(norms) & (norms <= limit)
     if usable.all():
         return replies, (), norms
