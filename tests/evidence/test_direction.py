@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fedmerit import Flag, Kind, Watch
+from fedmerit.evidence.bets import bet
 from fedmerit.evidence.cohort import points_against
 from fedmerit.types import Contributions
 from tests.evidence.cohorts import result_from
@@ -80,3 +81,18 @@ def test_it_takes_rounds_to_name_who_points_against_the_others():
     assert [(v.client, v.flag) for v in watch.verdicts() if v.flagged] == [
         ("c", Flag(Kind.REVERSED))
     ]
+
+
+def test_the_latest_reason_is_told():
+    """A client that was a copy once is named for what it did since."""
+    z = np.full((6, 6), 30.0)
+    np.fill_diagonal(z, np.nan)
+    plain = result_from(z)
+    against = np.arange(6) == 2
+    evidence = plain.evidence.__class__(**{**vars(plain.evidence), "against": against})
+    copied = [Flag(Kind.COPY, twin="0") if one else None for one in against]
+    known = bet({}, list("abcdef"), Contributions.of("", np.ones(6), flags=copied))
+    assert known["c"].flag == Flag(Kind.COPY, twin="a")
+    known = bet(known, list("abcdef"), Contributions.of("", np.ones(6), evidence=evidence))
+    assert known["c"].flag == Flag(Kind.REVERSED)
+    assert not known["c"].standing

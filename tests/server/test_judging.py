@@ -37,6 +37,13 @@ def test_an_absurd_update_is_turned_away_and_changes_nothing_for_the_others(way)
     assert with_it.clients == without.clients
 
 
+def test_of_replies_that_are_not_finite_none_is_judged():
+    judged = judge(np.full((3, 4000), np.nan, dtype=np.float32), RoundRules())
+    assert [refusal.client for refusal in judged.rejected] == ["c0", "c1", "c2"]
+    assert judged.skipped
+    assert not judged.clients
+
+
 def test_a_majority_of_tiny_reports_cannot_turn_away_those_who_work():
     updates = example_round(clients=6, parameters=4000, riders=0)
     updates[2:] *= np.float32(1e-6)
