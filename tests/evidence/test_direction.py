@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,15 +68,18 @@ def test_three_members_have_no_direction():
     assert not points_against(cosine, np.array([True, True, True, False])).any()
 
 
-def test_it_takes_rounds_to_name_who_points_against_the_others():
+def turned_round(row):
+    """A round of six clients that agree clearly, one of whom points against the others."""
     z = np.full((6, 6), 30.0)
     np.fill_diagonal(z, np.nan)
-    plain = result_from(z)
-    against = np.arange(6) == 2
-    evidence = plain.evidence.__class__(**{**vars(plain.evidence), "against": against})
+    evidence = replace(result_from(z).evidence, against=np.arange(6) == row)
+    return Contributions.of("", np.ones(6), evidence=evidence)
+
+
+def test_it_takes_rounds_to_name_who_points_against_the_others():
     watch, rounds = Watch(rate=0.01), 0
     while not any(verdict.flagged for verdict in watch.verdicts()):
-        watch.observe(list("abcdef"), Contributions.of("", np.ones(6), evidence=evidence))
+        watch.observe(list("abcdef"), turned_round(2))
         rounds += 1
         assert rounds < 10
     assert rounds == 4  # each bet multiplies by 10.9; a third of it must reach 600
@@ -85,14 +90,9 @@ def test_it_takes_rounds_to_name_who_points_against_the_others():
 
 def test_the_latest_reason_is_told():
     """A client that was a copy once is named for what it did since."""
-    z = np.full((6, 6), 30.0)
-    np.fill_diagonal(z, np.nan)
-    plain = result_from(z)
-    against = np.arange(6) == 2
-    evidence = plain.evidence.__class__(**{**vars(plain.evidence), "against": against})
-    copied = [Flag(Kind.COPY, twin="0") if one else None for one in against]
+    copied = [None, None, Flag(Kind.COPY, twin="0"), None, None, None]
     known = bet({}, list("abcdef"), Contributions.of("", np.ones(6), flags=copied))
     assert known["c"].flag == Flag(Kind.COPY, twin="a")
-    known = bet(known, list("abcdef"), Contributions.of("", np.ones(6), evidence=evidence))
+    known = bet(known, list("abcdef"), turned_round(2))
     assert known["c"].flag == Flag(Kind.REVERSED)
     assert not known["c"].standing
