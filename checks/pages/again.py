@@ -126,6 +126,8 @@ def main() -> int:
     told = parser.parse_args()
     if told.table == "models":
         return again_models(told.count, told.seed)
+    if not told.lines:
+        parser.error(f"name the lines of {told.table} to repeat: fedmerit, fedavg, ...")
     return again(told.table, told.lines, load(told.dataset, None), count=told.count, seed=told.seed)
 
 

@@ -23,7 +23,7 @@ _LEAST_PER_LAYER = 2_000
 _PIECE = 8_192
 _Value = TypeVar("_Value", bound=np.generic)
 DEFAULT_STRATA = 32
-# A half of a stratum must fill an 8 x 8 table; layers smaller than this are put together.
+# A half of a stratum must fill an 8 x 8 table; smaller layers are put together, zeros apart.
 _SMALLEST_STRATUM = 256
 # Theorem 1 states O(9 h^2 log(1/delta) / epsilon^2). The 9 is the paper's; the constant hidden in
 # the O is not given there and is taken as 1.
