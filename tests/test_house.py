@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import fedmerit
+from checks.studies.trace import settled_round
 from fedmerit.scorers import SCORERS
 
 SOURCE = Path(fedmerit.__file__).parent
@@ -165,3 +166,9 @@ def test_the_architecture_names_every_room_and_no_other():
     }
     rooms = {path.parts[0] for path in TREES} - {"__init__.py"}
     assert told == rooms
+
+
+def test_one_settled_round_is_a_short_way_to_read():
+    way = settled_round().without_kernels()
+    assert len(way.files) <= 20
+    assert way.hops <= 60

@@ -18,8 +18,7 @@ from checks.studies.real_rounds import METHODS, ROUNDS, SEEDS, RealRound, real_r
 from checks.studies.recipes import dishonest_reports
 from fedmerit.experiments.benchmark.base import BEHAVIOURS_MODULE
 from fedmerit.experiments.fingerprint import Sources, write_page
-from fedmerit.incentive.paying import pay_round
-from fedmerit.incentive.rewards import PositiveShare
+from fedmerit.incentive.rewards import PositiveShare, pay_round
 from fedmerit.simulation.config import Partition
 
 AUDITED = 4  # clients in each round

@@ -47,7 +47,7 @@ _WORDS = {
     Kind.INDEPENDENT: "independent of every peer",
     Kind.CLIQUE: "agrees only with a clique",
     Kind.NAMED: "has not worked in earlier rounds",
-    Kind.STANDING: "accused before, and has shown no work since",
+    Kind.STANDING: "accused before, and has not shown more work since",
     Kind.COPY: "near-copy",
     Kind.REVERSED: "reversed",
     Kind.HARMS: "harms the model",

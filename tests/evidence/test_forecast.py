@@ -5,7 +5,7 @@ from itertools import accumulate
 import numpy as np
 
 from fedmerit.behaviours import ClientView, Informed
-from fedmerit.evidence.forecast import LARGEST, Forecast
+from fedmerit.evidence.past import LARGEST, Forecast
 from fedmerit.server.history import RoundHistory
 
 SIZE = 20_000

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from fedmerit.evidence.cohort import alike_pairs
+from fedmerit.evidence.cohort import abstained, alike_pairs, explained_reports, lack_of_power
 from fedmerit.evidence.decisions import far_below, student_quantile, student_tail
-from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
 from fedmerit.flags import Kind
 
 RATE = 0.01

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmerit.comparison.pairs import joint_counts
+from fedmerit.comparison import joint_counts
 from fedmerit.kernels.agreement import (
     AGREEMENT,
     CERTIFICATE,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedmerit.comparison.products import gram, private_parts
+from fedmerit.comparison import gram, private_parts
 from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
 from fedmerit.types import RoundInputs
 

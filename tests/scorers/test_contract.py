@@ -5,7 +5,7 @@ import pytest
 
 import fedmerit
 from fedmerit import SCORERS, Kind, QuantileBins, Signals
-from fedmerit.comparison.pairs import choose_peers
+from fedmerit.comparison import choose_peers
 from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
 from fedmerit.scorers import make_scorer
 from fedmerit.types import needs_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedmerit
-from fedmerit.comparison.pairs import PairScores, draw_panels, plan_comparisons
+from fedmerit.comparison import PairScores, draw_panels, plan_comparisons
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError
 from fedmerit.flags import Flag, Kind
 from tests.conftest import JIT_OFF

@@ -1,7 +1,7 @@
 import numpy as np
 
 from fedmerit import Contributions, Flag, Kind, Needs, RoundHistory, Watch
-from fedmerit.comparison.pairs import join_panels
+from fedmerit.comparison import join_panels
 from fedmerit.evidence.bets import named
 from tests.evidence.cohorts import result_from
 

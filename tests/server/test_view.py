@@ -9,7 +9,7 @@ import pytest
 
 from fedmerit import Kind, Merit, RoundRules, Server
 from fedmerit.errors import SettingError
-from fedmerit.evidence.forecast import Forecast
+from fedmerit.evidence.past import Forecast
 from fedmerit.sampling import restrict
 from fedmerit.server.replies import Rows
 from fedmerit.server.state import read_state, write_state

@@ -14,13 +14,12 @@ from fedmerit.aggregators.weighting import ALPHA, gated_weights
 from fedmerit.agreement_map import pack_agreement
 from fedmerit.cli.options import Alpha, Json, Method, Quantiser, Reward, Sign
 from fedmerit.cli.output import console, print_json, print_table
-from fedmerit.comparison.products import cosines, gram
+from fedmerit.comparison import cosines, gram
 from fedmerit.errors import DataError, SettingError
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.paying import pay_round
-from fedmerit.incentive.rewards import RewardRule, parse_reward
+from fedmerit.incentive.rewards import RewardRule, parse_reward, pay_round
 from fedmerit.intervals import DEFAULT_RESAMPLES, LEVEL, score_half_widths
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 from fedmerit.ledger.export import harmless, plain

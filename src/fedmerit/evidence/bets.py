@@ -10,7 +10,7 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
   would in 99 of 100 rounds, and not significantly by itself. The share is what pays best against a
   client that is independent of the cohort (Kelly's): nothing in rounds in which the cohort itself
   hardly agrees, at most nine tenths, so that one odd round decides nothing;
-- public information or the client's own past explains the report (`fedmerit.evidence.gate`), and
+- public information or the client's own past explains the report (`fedmerit.evidence.cohort`), and
   what is left of it shows no work, or
 - the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth.
 

@@ -30,7 +30,7 @@ class Limits:
     # Tuned (MNIST, 0005): private parts this similar are one client's work sent twice.
     copy_cosine: float = 0.98
 
-    # --- what a round can decide (evidence.gate)
+    # --- what a round can decide (evidence.cohort)
     # Chosen: a regression wants ten observations for each of its coefficients.
     parameters_per_vector: int = 10
     # Chosen: two clients are one pair, which has no spread to judge a third by.

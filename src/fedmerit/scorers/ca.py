@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedmerit.comparison.pairs import check_enough_parameters, joint_counts
+from fedmerit.comparison import check_enough_parameters, joint_counts
 from fedmerit.kernels.agreement import positive_delta
 from fedmerit.quantisers import QuantileBins, to_signals
 from fedmerit.scorers.published import check_bonus

@@ -15,15 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.comparison.pairs import (
+from fedmerit.comparison import (
     check_enough_parameters,
     halves_of_strata,
     plan_comparisons,
     score_groups,
 )
-from fedmerit.evidence.cohort import cohort_of
+from fedmerit.evidence.cohort import (
+    abstained,
+    cohort_of,
+    explained_reports,
+    lack_of_power,
+)
 from fedmerit.evidence.decisions import agreeing_z, discoveries
-from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.kernels.residual import POSITIVE, residual_signs
@@ -65,7 +69,7 @@ class ConditionalPCA:
         are accepted as having worked.
     explained
         A report is flagged as public information only if it explains at least this share of it,
-        and more than is typical in the same round (`fedmerit.evidence.gate`).
+        and more than is typical in the same round (`fedmerit.evidence.cohort`).
     sample
         How many parameters are looked at, ``None`` for all: drawn after the updates are in, or by
         a server once, in secret.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedmerit.comparison.pairs import (
+from fedmerit.comparison import (
     check_enough_parameters,
     halves_of_strata,
     plan_comparisons,

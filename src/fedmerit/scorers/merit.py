@@ -13,19 +13,28 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.comparison.pairs import draw_panels, join_panels
-from fedmerit.comparison.products import (
+from fedmerit.comparison import (
     cosines,
+    draw_panels,
     float_updates,
     gram,
+    join_panels,
     off_diagonal,
     private_cosines,
     private_parts,
 )
 from fedmerit.errors import UpdatesError
 from fedmerit.evidence.bets import NAMING_RATE
-from fedmerit.evidence.cohort import Cohort, Copies, find_cohort, near_copies, points_against
-from fedmerit.evidence.gate import abstained, explained_reports, lack_of_power
+from fedmerit.evidence.cohort import (
+    Cohort,
+    Copies,
+    abstained,
+    find_cohort,
+    lack_of_power,
+    near_copies,
+    points_against,
+    repeated_reports,
+)
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
@@ -181,12 +190,12 @@ class Merit:
         nobody = np.zeros(inputs.clients, dtype=np.bool_)
         named = nobody if inputs.named is None or self.naming == 0 else inputs.named
         known, public = gate.evidence.replayed, gate.evidence.explained
+        own, reports = _of_own_past(inputs, left)
         # What reports that are nearly one show each other is no agreement of two clients.
         alike = near_copies(cosine, ~nobody, self.gate.fdr)
         apart = np.where(alike.alike, np.nan, gate.pairs.z)
         cohort = find_cohort(apart, known | named, inputs.parameters)
-        own, reports = _of_own_past(inputs, left)
-        repeated = self._repeated(own, reports, cohort.members) & ~known
+        repeated = repeated_reports(own, reports, cohort.members, self.gate.fdr) & ~known
         if repeated.any():
             cohort = find_cohort(apart, known | repeated | named, inputs.parameters)
         copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
@@ -212,25 +221,6 @@ class Merit:
             shown=(shown | trusted) & ~accused,
             accused=accused,
         )
-
-    def _repeated(
-        self,
-        shares: NDArray[np.float64],
-        reports: NDArray[np.int64],
-        members: NDArray[np.bool_],
-    ) -> NDArray[np.bool_]:
-        """Return whose report is its own earlier work, and nothing else.
-
-        Of the reports of members of whom at least as many `reports` are known, more is left. A
-        client whose training hardly changes from round to round repeats much of its work, and is
-        honest: what is left of that counts less, and is not held against it.
-        """
-        repeated = np.zeros_like(members)
-        for count in np.unique(reports[reports > 0]):
-            others = members & (reports >= count)
-            found = explained_reports(shares, others, 1 - LIMITS.nothing_left, self.gate.fdr)
-            repeated |= found & (reports == count)
-        return repeated
 
 
 def _of_own_past(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.comparison.pairs import (
+from fedmerit.comparison import (
     check_enough_parameters,
     choose_peers,
     mean_over_peers,

@@ -16,7 +16,7 @@
 """
 
 from fedmerit.server.history import RoundHistory, Total
-from fedmerit.server.result import Result
+from fedmerit.server.judging import Result
 from fedmerit.server.rules import RoundRules
 from fedmerit.server.server import Server
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, told_of
-from fedmerit.evidence.forecast import Forecast
-from fedmerit.evidence.past import Sketches
+from fedmerit.evidence.past import Forecast, Sketches
 from fedmerit.flags import Flag
 from fedmerit.panel import Book
 from fedmerit.sampling import choose_parameters
@@ -174,17 +173,19 @@ class RoundHistory:
         default those of the view.
         """
         previous = trust = rounds = standing = named = repeated = reported = None
-        public = self.public
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
-        if needs.previous and not isinstance(updates, Signals):
+        floats = None if isinstance(updates, Signals) or not needs.previous else updates
+        if floats is not None:
             reports = [self.previous.get(client, ()) for client in clients]
-            shape = (len(updates), max(map(len, reports)), updates.shape[1])
-            previous = np.zeros(shape, dtype=updates.dtype)
+            shape = (len(floats), max(map(len, reports)), floats.shape[1])
+            previous = np.zeros(shape, dtype=floats.dtype)
             for row, own in enumerate(reports):
                 for place, report in enumerate(own):
                     previous[row, place] = report
-            repeated, reported = self.past.explain(clients, updates, public)
+        public = self.public
+        if floats is not None:
+            repeated, reported = self.past.explain(clients, floats, public)
         if needs.trust or needs.naming:
             rounds, standing, named = told_of(self.wealth, clients, needs.naming)
         return RoundInputs(
@@ -217,12 +218,13 @@ class RoundHistory:
             if result.work is not None:
                 trust[client] = trust.get(client, 0.0) + float(result.work[row])
         kept = list(previous)[max(len(previous) - self.remembered, 0) :]
+        reports_kept = {client: previous[client] for client in kept}
         past = self.past
         if needs.previous and self.remembered:
             past = past.after(clients, updates, kept)
         return replace(
             self,
-            previous={client: previous[client] for client in kept},
+            previous=reports_kept,
             past=past,
             trust=trust,
             wealth={**self.wealth, **bet(self.wealth, clients, result)},

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,18 @@ from fedmerit.agreement_map import pack_agreement
 from fedmerit.errors import InvalidInputError
 from fedmerit.evidence.length import growth_of, kept_share
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.paying import pay_round
+from fedmerit.incentive.rewards import pay_round
 from fedmerit.rng import stream
 from fedmerit.server.history import RoundHistory
 from fedmerit.server.layout import Layout
 from fedmerit.server.replies import Replies, norm
 from fedmerit.server.rules import RoundRules
-from fedmerit.types import ClientRecord, Contributions, FloatArray, Rejection
+from fedmerit.tables import Table, Tabular
+from fedmerit.types import ClientRecord, Contributions, FloatArray, Rejection, RoundRecord
 from fedmerit.validation import MIN_CLIENTS, check_weights
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Longer than so many times the typical update and the global model is no update but an attack on
 # the arithmetic. Shrinking handles what is merely long.
@@ -86,6 +91,81 @@ class Judgement:
         """The model that the clients started from."""
         assert self.history.model is not None, "a round begins with a model"
         return self.history.model
+
+
+@dataclass(frozen=True)
+class Result(Tabular):
+    """What a round came to, by client.
+
+    Attributes
+    ----------
+    round : int
+    scores, weights : mapping of client to float
+    flags : mapping of client to Flag or None
+        What speaks against a report, or why it has no weight or no pay; also of replies that were
+        not used.
+    payments : mapping of client to int
+        In the smallest unit; empty without a reward rule.
+    rejected : mapping of client to str
+        Replies that were not used, and why.
+    contributions : Contributions or None
+        What the scorer said; its rows are the clients in the order of `scores`.
+    """
+
+    round: int
+    scores: Mapping[str, float]
+    weights: Mapping[str, float]
+    flags: Mapping[str, Flag | None]
+    payments: Mapping[str, int]
+    rejected: Mapping[str, str]
+    contributions: Contributions | None = None
+
+    @classmethod
+    def of(cls, record: RoundRecord, contributions: Contributions | None) -> "Result":
+        """Sort a record by client."""
+        used = [client for client in record.clients if not np.isnan(client.weight)]
+        return cls(
+            record.round,
+            {client.client: client.score for client in used},
+            {client.client: client.weight for client in used},
+            {
+                **{r.client: Flag(r.kind, r.reason) for r in record.rejected},
+                **{client.client: client.flag for client in used},
+            },
+            {c.client: c.reward for c in record.clients if c.reward is not None},
+            {refusal.client: refusal.reason for refusal in record.rejected},
+            contributions,
+        )
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
+        from fedmerit.plots import plot_scores
+
+        flags = [self.flags[client] for client in self.scores]
+        return plot_scores(list(self.scores), list(self.scores.values()), flags, ax)
+
+    def _table(self) -> Table:
+        types = {"client": "string", "score": "float64", "weight": "float64", "paid": "int64"}
+        types |= {"flagged": "bool_", "flag": "string", "rejected": "bool_"}
+        rows = [
+            {
+                "client": client,
+                "score": score,
+                "weight": self.weights[client],
+                "paid": self.payments.get(client),
+                "flagged": flag is not None and flag.accuses,
+                "flag": "" if flag is None else flag.words,
+                "rejected": False,
+            }
+            for client, score in self.scores.items()
+            for flag in [self.flags[client]]
+        ]
+        rows += [
+            {"client": client, "paid": self.payments.get(client), "flagged": False, "flag": reason,
+             "rejected": True}
+            for client, reason in self.rejected.items()
+        ]  # fmt: skip
+        return Table(f"Round {self.round}", types, rows)
 
 
 class Clock:

@@ -39,6 +39,7 @@ from fedmerit.server.history import (
 from fedmerit.server.judging import (
     Clock,
     Judgement,
+    Result,
     combine_models,
     combine_round,
     judge_round,
@@ -48,7 +49,6 @@ from fedmerit.server.judging import (
 )
 from fedmerit.server.layout import Array, Layout
 from fedmerit.server.replies import WHOLE, Replies, Sight, as_array, check_names, read_sent, runs
-from fedmerit.server.result import Result
 from fedmerit.server.rules import RoundRules, check_run
 from fedmerit.server.state import (
     from_plain,

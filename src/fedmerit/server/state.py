@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from fedmerit.errors import CheckpointError, DataError
 from fedmerit.evidence.bets import Wealth
-from fedmerit.evidence.forecast import Forecast
-from fedmerit.evidence.past import Sketches
+from fedmerit.evidence.past import Forecast, Sketches
 from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import RULES

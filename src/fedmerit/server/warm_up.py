@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.aggregators import AGGREGATORS, aggregate
-from fedmerit.comparison.products import gram
+from fedmerit.comparison import gram
 from fedmerit.errors import FedMeritError
 from fedmerit.scorers import SCORERS, score
 from fedmerit.server.server import Server

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.comparison.products import (
+from fedmerit.comparison import (
     cosines,
     cosines_to_mean,
     float_updates,

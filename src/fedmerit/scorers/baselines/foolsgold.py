@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.comparison.products import cosines, float_updates, gram, off_diagonal
+from fedmerit.comparison import cosines, float_updates, gram, off_diagonal
 from fedmerit.types import Contributions, Needs, Pairs, RoundInputs
 from fedmerit.validation import check_number
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.comparison.products import float_updates
+from fedmerit.comparison import float_updates
 from fedmerit.kernels.combine import squared_distances
 from fedmerit.types import Contributions, Needs, Pairs, RoundInputs
 from fedmerit.validation import check_count

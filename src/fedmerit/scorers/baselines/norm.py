@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedmerit.comparison.products import float_updates, gram
+from fedmerit.comparison import float_updates, gram
 from fedmerit.types import Contributions, Needs, RoundInputs
 
 
