@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.aggregators.weighting import gated_weights, weights
+from fedmerit.aggregators.weighting import weights
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Behaviour, Honest
 from fedmerit.evidence.watch import Watch
 from fedmerit.experiments.benchmark.attacks_page import draw, page, tables
@@ -90,7 +90,7 @@ class Attacks(Benchmark[AttackRow]):
         accuracy, bad = run_federation(
             replace(attacked, rules=RoundRules(panel)), setting.dataset, behaviour, setting.tick
         )
-        fedavg = plain_accuracy(replace(attacked, rules=plain_rules("uniform")), behaviour, setting)
+        fedavg = plain_accuracy(replace(attacked, rules=plain_rules("size")), behaviour, setting)
         return [
             AttackRow(
                 partition=partition,
@@ -139,7 +139,8 @@ def judge(results: Sequence[Contributions], bad: Sequence[bool], *, flags: bool)
     counted = results[WARM_UP:]
     scores = np.mean([r.scores for r in counted], axis=0)
     pay = np.mean([np.where(r.eligible, np.maximum(r.scores, 0), 0) for r in counted], axis=0)
-    share = np.mean([gated_weights(r) if flags else weights(r.scores) for r in counted], axis=0)
+    # A score that flags keeps out of FedAvg's mean; the others weigh by a softmax.
+    share = np.mean([r.eligible if flags else weights(r.scores) for r in counted], axis=0)
     auc = roc_auc(scores[~dishonest].tolist(), scores[dishonest].tolist())
     marked = np.mean([r.flagged for r in counted], axis=0)
     after = _rounds_until_flagged(results) if flags else [nan] * len(scores)

@@ -17,14 +17,15 @@ _SETTINGS = """\
 parts, of which as many are used as there are clients: *shards*, the paper's 200 label-sorted
 shards, two each, or *dirichlet*, proportions of every label drawn with alpha 1. An MLP with 200
 hidden units and dropout 0.5, SGD as in the paper, 2 local epochs. A full run has 20 clients and 10
-rounds, `--quick` 10 clients and 6 rounds. The default (merit, gated weights, norm bound)
-aggregates; all scorers see the same reports. From the third round on: *AUC* is the chance that an
-honest client's mean score exceeds a dishonest one's; *weight* and *reward* (the positive part of
-the score) are those of a dishonest client relative to an honest one; where no honest client is paid
-(*honest paid* is 0) there is no such ratio. *Flagged* counts reports flagged in their round,
-*watched* clients flagged by evidence over rounds. *Accuracy* is that of the default after the last
-round, *fedavg* that of plain averaging; the row *honest* is the clean federation. Scores of
-krum are never positive, so they pay nobody."""
+rounds, `--quick` 10 clients and 6 rounds. The default (merit keeps clients out, FedAvg's weights
+for the others) aggregates; all scorers see the same reports. From the third round on: *AUC* is the
+chance that an honest client's mean score exceeds a dishonest one's; *reward* (the positive part of
+the score) is that of a dishonest client relative to an honest one, and so is *weight*: how often
+a report counts for scores that flag, a softmax of the score for the others. Where no honest client
+is paid (*honest paid* is 0) there is no such ratio. *Flagged* counts reports flagged in their
+round, *watched* clients flagged by evidence over rounds. *Accuracy* is that of the default after
+the last round, *fedavg* that of FedAvg by claimed sizes; the row *honest* is the clean federation.
+Scores of krum are never positive, so they pay nobody."""
 
 
 def tables(rows: Rows) -> list[Table]:

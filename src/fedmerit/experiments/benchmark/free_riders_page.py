@@ -18,7 +18,7 @@ flagged. A full run has 20 rounds, 10 and 100 clients, 10, 30 and 70 % riders, f
 clean runs, three seeds; `--quick` has 5 rounds, 10 clients and a tenth of the data, one seed, so
 its figures are not those of the benchmark. *round*: flagged by the default score in any round.
 *watch*: flagged by evidence gathered over rounds, at a false discovery rate of 1 %. Clients are
-weighed by the default (merit, gated)."""
+weighed by the default: FedAvg, without those that merit keeps out."""
 
 # Reported by the benchmark's authors; cells of MNIST and CIFAR-10 together, false alarms on MNIST.
 PUBLISHED = Table(
