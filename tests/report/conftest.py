@@ -16,6 +16,7 @@ def browser():
     if CHROMIUM is None:
         pytest.skip("no chromium found: run `make browser`")
     playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect.set_options(timeout=30_000)  # a busy machine, not a slow page
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
