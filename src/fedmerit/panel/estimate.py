@@ -158,12 +158,10 @@ def _fit(rows: Rows, said: Reals, voice: Reals, used: NDArray[np.bool_]) -> Real
 
 def _medians(values: Reals, counted: NDArray[np.bool_]) -> Reals:
     """Return the median of each column over what is counted; infinite where nothing is."""
-    hidden = np.where(counted, values, np.nan)
-    found = np.full(values.shape[1], np.inf)
-    some = counted.any(axis=0)
-    if some.any():
-        found[some] = np.nanmedian(hidden[:, some], axis=0)
-    return found
+    ordered = np.sort(np.where(counted, values, np.inf), axis=0)
+    column, count = np.arange(values.shape[1]), counted.sum(axis=0)
+    middles: Reals = ordered[np.maximum(count - 1, 0) // 2, column] + ordered[count // 2, column]
+    return middles / 2
 
 
 def _centred(worth: Reals) -> Reals:

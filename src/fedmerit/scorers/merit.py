@@ -46,7 +46,7 @@ from fedmerit.validation import check_number
 # All pairs are compared; of more clients than this, inside random panels.
 PANEL = 256
 # Why a client is undecided in a round that could judge others.
-UNCLEAR = "the round does not agree enough to tell"
+UNCLEAR = "its agreement with the others is neither enough nor too little to tell"
 
 
 @dataclass(frozen=True)
