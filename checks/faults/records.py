@@ -353,7 +353,7 @@ def _heads() -> Iterator[Fault]:
         "conduct",
         "ledger",
         "a backup is written to, behind its anchor",
-        "must go on from its newest anchor",
+        "must go on from its anchors",
         behind,
     )
 

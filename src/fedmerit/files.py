@@ -10,9 +10,13 @@ from pathlib import Path
 
 # What systems say that cannot put the names in a folder on the disk by themselves.
 _UNABLE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR})
-# What cannot be made again: the application id of a ledger, at its place in the file, and a key.
+# What cannot be made again: the application id of a ledger, at its place in the file, and how
+# others begin.
 _LEDGER_MARK, _LEDGER_MARK_AT = b"fmrt", 68
-_KEY_MARK = b"-----BEGIN PRIVATE KEY-----"
+_BEGINNINGS = {
+    b"-----BEGIN PRIVATE KEY-----": "a private key",
+    b'{"at": "': "a log of heads",
+}
 
 
 @contextmanager
@@ -28,7 +32,7 @@ def whole_file(target: Path) -> Iterator[Path]:
     Raises
     ------
     FileExistsError
-        `target` is a ledger or a private key: nothing else may take its place.
+        `target` is a ledger, a private key or a log of heads: nothing else may take its place.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _require_replaceable(target)
@@ -49,8 +53,9 @@ def _require_replaceable(target: Path) -> None:
         return
     with target.open("rb") as file:
         start = file.read(_LEDGER_MARK_AT + len(_LEDGER_MARK))
-    if start[_LEDGER_MARK_AT:] == _LEDGER_MARK or start.startswith(_KEY_MARK):
-        what = "a private key" if start.startswith(_KEY_MARK) else "a ledger"
+    what = "a ledger" if start[_LEDGER_MARK_AT:] == _LEDGER_MARK else None
+    what = next((name for mark, name in _BEGINNINGS.items() if start.startswith(mark)), what)
+    if what is not None:
         raise FileExistsError(errno.EEXIST, f"it is {what}, which nothing may take the place of")
 
 

@@ -1,11 +1,11 @@
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from fedmerit.errors import UnknownNameError
+from fedmerit.errors import InvalidInputError, SettingError, UnknownNameError
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare, parse_reward, pay_round
 from fedmerit.types import Contributions, Evidence
@@ -93,3 +93,31 @@ def test_a_column_that_there_is_not_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="column"):
         PositiveShare(budget=1, column="wrok")
     assert parse_reward("positive:budget=5,column=worked,size-cap=3").size_cap == 3
+
+
+@pytest.mark.parametrize("column", ["score", "worked"])
+@pytest.mark.parametrize("sizes", [[300, 900], [300, None], [None, 900], [10, 20]])
+def test_a_claimed_size_never_lifts_who_is_flagged_above_who_is_not(column, sizes) -> None:
+    result = Contributions.of("test", np.ones(2), flags=[None, Flag(Kind.COPY, twin="0")])
+    for order in (slice(None), slice(None, None, -1)):
+        turned = replace(result, flags=result.flags[order])
+        rule = PositiveShare(budget=100, size_cap=3.0, column=column)
+        paid = pay_round(rule, turned, ["a", "b"], sizes=sizes[order]).amounts[order]
+        assert paid[1] <= paid[0]
+
+
+@pytest.mark.parametrize("size", [10**400, float("inf"), float("nan"), -5])
+def test_a_size_is_a_finite_number(size) -> None:
+    rule = PositiveShare(budget=100, size_cap=3.0)
+    with pytest.raises(InvalidInputError, match="sizes must be"):
+        pay_round(rule, scored(0.5, 0.5), ["a", "b"], sizes=[size, 3])
+
+
+def test_rounds_of_work_are_counted_in_whole_numbers() -> None:
+    rule, result = PositiveShare(budget=100), scored(0.5, 0.5)
+    odd: list[tuple[Any, Any]] = [(2.5, 1), (-3, 1), (10, 2.5), (10, -1)]
+    for vesting, worked in odd:
+        with pytest.raises(SettingError, match=r"vesting|worked"):
+            pay_round(rule, result, ["a", "b"], vesting=vesting, worked={"a": worked, "b": 1})
+    with pytest.raises(SettingError, match="vesting needs a reward with excluded_pay 0"):
+        pay_round(replace(rule, excluded_pay=5), result, ["a", "b"], vesting=10)

@@ -242,6 +242,8 @@ def test_one_round_does_not_decide() -> None:
         f"softmax:budget=5,minimum={2**63}",
         f"fee-plus-bonus:budget=5,fee={2**63 - 1}",
         f"fee-plus-bonus:budget={2**63 - 1},fee=1",
+        f"wage:wage={2**63 - 1}",
+        f"wage:wage={2**62},most=2",
     ],
 )
 def test_more_money_than_a_ledger_can_hold_is_refused_when_the_rule_is_made(text: str) -> None:
@@ -287,3 +289,26 @@ def test_pay_leaves_its_inputs_alone() -> None:
     scores = np.array([0.1, 0.2])
     PositiveShare(budget=7).pay(scores, ["a", "b"])
     assert scores.tolist() == [0.1, 0.2]
+
+
+def test_what_adds_up_to_more_than_a_ledger_can_hold_is_not_paid() -> None:
+    half = 2**62
+    for rule in (
+        Affine(base=half, slope=1),
+        FeePlusBonus(budget=1, fee=half),
+        Wage(wage=half, most=1),
+    ):
+        assert rule.pay([1.0], ["a"]).total >= half
+        with pytest.raises(InvalidInputError, match="payments of a round must add up to at most"):
+            rule.pay([1.0, 1.0], ["a", "b"])
+
+
+def test_a_wage_that_is_never_worth_sending_is_refused() -> None:
+    assert Wage(wage=25, minimum=50).pay([1.0, 1.0, 9.0], ["a", "b", "c"]).amounts == (0, 0, 50)
+    with pytest.raises(SettingError, match="minimum must be at most wage times most, 48"):
+        Wage(wage=24, minimum=50)
+
+
+def test_a_setting_is_given_once() -> None:
+    with pytest.raises(SettingError, match="must be given once, got budget twice"):
+        parse_reward("positive:budget=100,budget=5")

@@ -143,7 +143,7 @@ def test_an_older_copy_is_not_written_to(path: Path, log: Path, tmp_path: Path) 
     old = Path(shutil.copy(path, tmp_path / "old.ledger"))
     grow(path, 3)
     anchor(path, log)
-    with pytest.raises(LedgerCorruptError, match="must go on from its newest anchor, 4 entries"):
+    with pytest.raises(LedgerCorruptError, match="must go on from its anchors, 4 entries"):
         grow(old, 3, anchor=log)
     grow(path, 4, anchor=log)
     with Ledger.open(path, read_only=True) as ledger:
@@ -158,7 +158,7 @@ def test_a_chain_beside_the_newest_anchor_is_not_written_to(
         head = ledger.signed_head()
     log.parent.mkdir()
     append_head(log, replace(head, hash=digest, public_key=None, signature=None))
-    with pytest.raises(LedgerCorruptError, match="must go on from its newest anchor, 3 entries"):
+    with pytest.raises(LedgerCorruptError, match="must go on from its anchors, 3 entries"):
         grow(path, 3, anchor=log)
 
 
@@ -333,3 +333,55 @@ def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
         for read in (read_log, read_head, SigningKey.load):
             with pytest.raises(LedgerError, match="it must be a file"):
                 read(source)
+
+
+def test_a_longer_chain_from_a_backup_is_anchored_nowhere(path, log, tmp_path) -> None:
+    """It would stay in the log for ever, and both chains would fail from then on."""
+    backup = Path(shutil.copy(path, tmp_path / "backup.ledger"))
+    grow(path, 3)
+    anchor(path, log)
+    for number in (3, 4):
+        grow(backup, number)
+    with pytest.raises(LedgerCorruptError, match="a second one that was continued"):
+        anchor(backup, log)
+    assert len(read_log(log)) == 1
+    assert problem(path, log) is None
+    grow(path, 4, anchor=log)
+    # A bare head tells nobody which chain it is of. Afterwards neither chain is written to.
+    with Ledger.open(backup, read_only=True) as ledger:
+        append_head(log, ledger.signed_head())
+    for file in (path, backup):
+        with pytest.raises(LedgerCorruptError, match="must go on from its anchors"):
+            grow(file, 5, anchor=log)
+
+
+@pytest.mark.parametrize("intruder", [None, SigningKey.generate()], ids=["unsigned", "another key"])
+def test_nothing_is_signed_on_top_of_a_run_that_somebody_else_added(path, intruder) -> None:
+    with Ledger.open(path, key=intruder) as ledger:
+        ledger.start_run({}, "1")
+        ledger.append(make_record(1))
+    for action in (lambda ledger: ledger.start_run({}, "1"), lambda ledger: ledger.resume_run(1)):
+        with (
+            Ledger.open(path, key=KEY) as ledger,
+            pytest.raises(LedgerCorruptError, match="newest entry must not be built upon"),
+        ):
+            action(ledger)
+    if intruder is not None:  # a second operator, who is named
+        with Ledger.open(path, key=KEY, public_key=intruder.public_key) as ledger:
+            assert ledger.start_run({}, "1") == 3
+
+
+def test_a_new_key_goes_on_where_another_one_ended(path: Path) -> None:
+    new = SigningKey.generate()
+    with Ledger.open(path, key=new) as ledger:
+        assert ledger.start_run({}, "1") == 2
+        keys = (KEY.public_key, new.public_key)
+        assert ledger.verify(public_key=keys).ok
+
+
+def test_no_keys_are_not_any_key(path: Path) -> None:
+    with (
+        Ledger.open(path, read_only=True) as ledger,
+        pytest.raises(LedgerError, match="must be a key or several, got none"),
+    ):
+        ledger.verify(public_key=[])

@@ -122,11 +122,13 @@ def test_since_that_cuts_the_chain_once_is_a_stretch(path: Path) -> None:
 def test_a_list_without_rounds_moves_on_only_over_what_it_looked_at(path: Path) -> None:
     head = make_ledger(path, rounds=1)
     with Ledger.open(path) as ledger:
-        nothing = ledger.pay_list(run=9)
+        empty = ledger.start_run({}, "1")
+        nothing = ledger.pay_list(run=empty)
         assert (nothing.total, nothing.rounds, nothing.head) == (0, 0, None)
         assert ledger.pay_list(after=nothing.head).rounds == 1
         done = ledger.pay_list(after=head)
-        assert (done.total, done.head, done.id) == (0, head, ledger.pay_list(after=head).id)
+        assert (done.total, done.head) == (0, ledger.head)
+        assert done.id == ledger.pay_list(after=head).id
 
 
 def test_the_end_must_come_behind_the_beginning(path: Path) -> None:
@@ -260,3 +262,13 @@ def test_a_round_written_after_the_check_is_not_in_the_list(path: Path, monkeypa
         monkeypatch.setattr(store, "verify", check_and_write)
         found = ledger.pay_list()
     assert (found.head, found.rounds, found.total) == (head, 3, 900)
+
+
+@pytest.mark.parametrize("run", [2, 99])
+def test_a_run_that_there_is_not_is_refused(path: Path, run: int) -> None:
+    make_ledger(path)
+    with (
+        Ledger.open(path, read_only=True) as ledger,
+        pytest.raises(LedgerError, match=f"run must be one of this ledger, got {run}"),
+    ):
+        ledger.pay_list(run=run)

@@ -12,6 +12,7 @@ from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_log
 from fedmerit.ledger.statement import read_json, to_json
+from fedmerit.ledger.writing import Writer
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_older_files import THIRD, key_of_the_third, unpacked
 from tests.ledger.test_verification import Forger
@@ -133,10 +134,14 @@ def test_a_statement_of_another_key_or_none_is_not_the_operators(path, tmp_path)
     assert any(words.startswith("origin") for words in found.open)
 
 
-def test_rows_of_a_run_that_somebody_else_added_are_not_proven_by_a_later_signature(path) -> None:
+def test_rows_of_a_run_that_somebody_else_added_are_not_proven_by_a_later_signature(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Ledger.open(path) as ledger:
         ledger.start_run({}, "1")
         ledger.append(make_record(1))
+    # Earlier versions signed on top of such a run.
+    monkeypatch.setattr(Writer, "_require_sound_end", lambda _: None)
     with Ledger.open(path, key=KEY) as ledger:
         ledger.start_run({}, "1")
     found = check_statement(statement(path), public_key=KEY.public_key)
@@ -274,3 +279,16 @@ def test_numbers_beyond_all_bounds_are_a_problem_and_no_crash(path: Path) -> Non
 def test_other_files_are_not_statements(content: bytes) -> None:
     with pytest.raises(LedgerCorruptError, match="a statement must"):
         read_json(content)
+
+
+def test_a_client_that_there_is_not_is_told_the_nearest(path: Path) -> None:
+    with (
+        Ledger.open(path, read_only=True) as ledger,
+        pytest.raises(LedgerError, match="got 'client1'; did you mean 'client 1'"),
+    ):
+        ledger.statement("client1")
+
+
+def test_no_keys_are_not_any_key(path: Path) -> None:
+    with pytest.raises(LedgerError, match="must be a key or several, got none"):
+        check_statement(statement(path), public_key=[])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
+from fedmerit.files import whole_file
 from fedmerit.ledger import Ledger, RunRecorder
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger, check
@@ -354,3 +355,61 @@ def _append(ledger: Ledger) -> None:
 
 def _record(ledger: Ledger) -> None:
     RunRecorder(ledger, {}, "1", fingerprint="x", resume=True)(make_record(1))
+
+
+def interior(child: int, size: int, cells: int) -> bytes:
+    """A page of a table's tree that leads to one child, again and again."""
+    page = bytearray(size)
+    page[0], page[3:5], page[8:12] = 5, cells.to_bytes(2), child.to_bytes(4)
+    for number in range(cells):
+        place = size - 6 * (number + 1)
+        page[place : place + 4] = child.to_bytes(4)
+        page[place + 4 : place + 6] = bytes([0x80 | (number + 1) >> 7, (number + 1) & 0x7F])
+        page[12 + 2 * number : 14 + 2 * number] = place.to_bytes(2)
+    page[5:7] = (size - 6 * cells).to_bytes(2)
+    return bytes(page)
+
+
+def multiplied(path: Path, table: str, cells: int = 400) -> None:
+    """Let the rows of a table stand in the file cells^2 times, with two more pages."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        root = connection.execute(query, (table,)).fetchone()[0]
+    content = bytearray(path.read_bytes())
+    at = slice((root - 1) * size, root * size)
+    assert content[at][0] == 13  # a leaf of a table
+    content += content[at] + interior(pages + 1, size, cells)
+    content[at] = interior(pages + 2, size, cells)
+    content[28:32], content[92:96] = (pages + 2).to_bytes(4), content[24:28]
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("table", ["clients", "identity", "entries", "runs", "rounds"])
+def test_rows_beyond_what_the_file_has_room_for_are_not_read(path: Path, table: str) -> None:
+    make_ledger(path, rounds=2)
+    multiplied(path, table)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(f"SELECT count(*) FROM {table} NOT INDEXED").fetchone()[0] > 1e5
+    assert "the file is damaged" in str(check(path).problem)
+    told = []
+    with Ledger.open(path, read_only=True) as ledger:
+        for read in (
+            ledger.runs, ledger.summaries, ledger.payouts, ledger.pay_list, ledger.signed_head,
+            lambda: list(ledger.history()), lambda: ledger.statement("client 1"),
+        ):  # fmt: skip
+            try:
+                read()
+            except LedgerError as error:
+                told.append(str(error))
+    assert any("damaged" in words for words in told)
+
+
+def test_nothing_takes_the_place_of_a_log_of_heads(path: Path, tmp_path: Path) -> None:
+    make_ledger(path)
+    with Ledger.open(path, read_only=True) as ledger:
+        ledger.anchor(tmp_path / "heads.log")
+    with pytest.raises(FileExistsError, match="a log of heads"), whole_file(tmp_path / "heads.log"):
+        pytest.fail("it must not be written over")

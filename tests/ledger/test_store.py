@@ -396,3 +396,13 @@ def test_a_forgotten_ledger_lets_the_next_writer_in(path: Path) -> None:
     again.close()  # closing twice does no harm
     with pytest.raises(LedgerError, match="closed database"):
         again.runs()
+
+
+def test_a_configuration_can_be_read_by_whoever_reads_it(tmp_path: Path) -> None:
+    deep: object = 1
+    for _ in range(100):
+        deep = [deep]
+    with Ledger.open(tmp_path / "run.ledger") as ledger:
+        with pytest.raises(LedgerError, match="config must be nested at most 100 deep"):
+            ledger.start_run({"a": deep}, "1")
+        assert ledger.start_run({"a": deep[0]}, "1") == 1  # type: ignore[index]

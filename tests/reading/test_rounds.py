@@ -371,3 +371,22 @@ def test_names_of_layers_can_be_written_down(tmp_path: Path) -> None:
     torch.save({"\ud800": torch.zeros(9)}, tmp_path / "round" / "a.pt")
     with pytest.raises(DataError, match="must be valid Unicode"):
         read_round(tmp_path / "round")
+
+
+@pytest.mark.parametrize("name", ["arr_0", "matrix", "updates"])
+def test_one_matrix_is_that_of_all_clients(tmp_path: Path, name: str) -> None:
+    rows = np.arange(12.0).reshape(3, 4)
+    np.savez(tmp_path / "m.npz", **{name: rows, "public": rows[:1]})
+    found = read_round(tmp_path / "m.npz")
+    assert found.clients == ("0", "1", "2")
+    np.testing.assert_array_equal(found.updates, rows)
+    np.testing.assert_array_equal(found.public, rows[:1])
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".safetensors", ".pt"])
+def test_what_has_no_end_is_not_read(tmp_path: Path, ending: str) -> None:
+    os.mkfifo(tmp_path / f"pipe{ending}")
+    (tmp_path / f"zero{ending}").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        with pytest.raises(DataError, match="must be a file, got something else"):
+            read_round(tmp_path / f"{name}{ending}")

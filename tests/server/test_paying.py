@@ -101,3 +101,22 @@ def test_who_is_not_registered_takes_no_part_and_is_not_paid(tmp_path) -> None:
 def test_rules_of_who_is_paid_check_themselves(settings, rule: str) -> None:
     with pytest.raises(SettingError, match=rule):
         RoundRules(**settings)
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        f"fee-plus-bonus:fee={2**62},budget=1",
+        "affine:base=9e18,slope=1",
+        f"wage:wage={2**62},most=1",
+    ],
+)
+def test_more_than_a_ledger_can_hold_stops_no_round(tmp_path, reward: str) -> None:
+    with new(reward=reward, ledger=tmp_path / "run.ledger") as server:
+        result = server.settle(updates=updates(1))
+        assert set(result.payments.values()) == {0}
+        said = [flag.words for flag in result.flags.values() if flag is not None]
+        assert any(
+            "the round cannot be paid: the payments of a round must add up" in w for w in said
+        )
+        assert sum(result.weights.values()) == pytest.approx(1)

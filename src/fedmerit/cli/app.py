@@ -98,6 +98,9 @@ def run() -> None:
     except KeyboardInterrupt:
         errors.print("interrupted", highlight=False)
         sys.exit(EXIT_INTERRUPTED)
+    except RecursionError:
+        errors.print("[bold red]error:[/] what was read is nested too deeply", highlight=False)
+        sys.exit(EXIT_BAD_INPUT)
     except MemoryError as error:
         errors.print(f"[bold red]error:[/] out of memory: {shown(str(error))}", highlight=False)
         sys.exit(EXIT_BAD_INPUT)

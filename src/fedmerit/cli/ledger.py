@@ -12,7 +12,7 @@ from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, shown
 from fedmerit.errors import DataError, LedgerCorruptError, LedgerError, SettingError
 from fedmerit.files import whole_file
-from fedmerit.ledger import Anchor, Head, Ledger, SigningKey, append_head, read_head, read_log
+from fedmerit.ledger import Anchor, Ledger, SigningKey, append_head, read_head, read_log
 from fedmerit.ledger.export import FORMATS, export, plain
 from fedmerit.ledger.heads import to_json
 from fedmerit.ledger.signing import parse_key
@@ -191,31 +191,39 @@ def witness(
 
     The witness needs no ledger, only its head. A head with fewer entries than one seen before, or
     another one with as many, is refused, and so is one that --public-key did not sign, or without
-    it, one that is not signed as the last one was.
+    it, one that is not signed as the last one was. Of a ledger, all is verified, and it must have
+    every head that the log has of it.
 
     Example: fedmerit ledger witness run.ledger --log witness.log --sign witness.pem
     """
-    found = _head_of(source)
+    if not source.is_file():
+        raise LedgerError(f"there must be a head or a ledger at {source}, got no file")
     keys = given_keys(public_key)
-    problems = [found.problem(key) for key in keys] if keys else [found.problem()]
-    if all(problems):
-        raise LedgerCorruptError(f"{source}: {problems[0]}")
-    if not sign.exists():
-        SigningKey.generate().save(sign)
-    key = SigningKey.load(sign)
-    _say_anchored(append_head(log, found, key=key, public_key=keys), log)
+    if _is_ledger(source):
+        with Ledger.open(source, read_only=True) as ledger:
+            ledger.verify(public_key=keys).require()
+            key = _witness(sign)
+            line = ledger.anchor(log, key=key, public_key=keys)
+    else:
+        found = read_head(source)
+        problems = [found.problem(key) for key in keys] if keys else [found.problem()]
+        if all(problems):
+            raise LedgerCorruptError(f"{source}: {problems[0]}")
+        key = _witness(sign)
+        line = append_head(log, found, key=key, public_key=keys)
+    _say_anchored(line, log)
     console.print(f"Witness key: {key.public_key.hex()}", highlight=False, soft_wrap=True)
 
 
-def _head_of(source: Path) -> Head:
-    if not source.is_file():
-        raise LedgerError(f"there must be a head or a ledger at {source}, got no file")
+def _is_ledger(source: Path) -> bool:
     with source.open("rb") as file:
-        is_ledger = file.read(len(_SQLITE)) == _SQLITE
-    if not is_ledger:
-        return read_head(source)
-    with Ledger.open(source, read_only=True) as ledger:
-        return ledger.signed_head()
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def _witness(path: Path) -> SigningKey:
+    if not path.exists():
+        SigningKey.generate().save(path)
+    return SigningKey.load(path)
 
 
 def _say_anchored(line: Anchor, log: Path) -> None:

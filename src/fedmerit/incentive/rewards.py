@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
+from math import nan
 from statistics import median
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from fedmerit.incentive.money import (
     split,
 )
 from fedmerit.types import Contributions
-from fedmerit.validation import check_number
+from fedmerit.validation import check_count, check_number
 
 # What a rule may pay for; a panel pays for value, see `fedmerit.panel.Panel`.
 COLUMNS = ("score", "worked")
@@ -169,6 +170,10 @@ class RewardRule(ABC):
         for index, amount in zip(eligible, earned, strict=True):
             amounts[index] = amount
         paid = tuple(amount if amount >= self.minimum else 0 for amount in amounts)
+        if sum(paid) > MOST:
+            raise InvalidInputError(
+                f"the payments of a round must add up to at most {MOST}, got {sum(paid)}"
+            )
         return Payments(ids, paid, 0 if budget is None else budget - sum(paid))
 
     @abstractmethod
@@ -411,7 +416,16 @@ class Wage(RewardRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_amount("wage", self.wage)
-        check_number("most", self.most, least=1)
+        highest = math.floor(Fraction(check_number("most", self.most, least=1)) * self.wage)
+        if self.cap is None and highest > MOST:
+            raise SettingError(
+                f"wage times most, without a cap, must be at most {MOST}, got {highest}"
+            )
+        if highest < self.minimum:
+            raise SettingError(
+                f"minimum must be at most wage times most, {highest}, or nobody is ever paid, "
+                f"got {self.minimum}"
+            )
 
     def _earn(
         self,
@@ -474,7 +488,10 @@ def parse_reward(text: str) -> RewardRule:
         key, equals, value = part.partition("=")
         if not equals:
             raise SettingError(f"a setting of a reward must read name=value, got {part.strip()!r}")
-        settings[key.strip().replace("-", "_")] = _value(key.strip(), value.strip())
+        setting = key.strip().replace("-", "_")
+        if setting in settings:
+            raise SettingError(f"a setting of a reward must be given once, got {setting} twice")
+        settings[setting] = _value(key.strip(), value.strip())
     return reward_rule(name.strip(), **settings)
 
 
@@ -541,7 +558,14 @@ def pay_round(
         In how many earlier rounds each client worked and was not flagged; 0 where it is missing.
     sizes : sequence of float or None, optional
         The data sizes that clients claim, for rules that count them.
+
+    Raises
+    ------
+    SettingError
+        Vesting, and pay for excluded clients: these would get more than a newcomer.
     """
+    check_count("vesting", vesting, least=0)
+    check_vesting(vesting, rule)
     refused = len(rejected)
     values = paid_for(rule, contributions, sizes)
     eligible, flagged = contributions.eligible, contributions.flagged
@@ -564,18 +588,37 @@ def paid_for(
         evidence = contributions.evidence
         accounts = np.ones(len(values)) if evidence is None else evidence.copies
         values = np.where(values > 0, 1 / accounts, 0.0)
-    known = [size for size in sizes or () if size]
-    if rule.size_cap and sizes is not None and known:
-        usual = float(np.median(known))
-        claimed = np.array([usual if size is None else size for size in sizes])
-        values = values * np.minimum(claimed / usual, rule.size_cap)
+    claimed = np.array([nan if size is None else _size(size) for size in sizes or ()])
+    if rule.size_cap and (claimed > 0).any():
+        usual = float(np.median(claimed[claimed > 0]))
+        factor = np.minimum(np.where(np.isnan(claimed), usual, claimed) / usual, rule.size_cap)
+        flagged = contributions.flagged
+        if not flagged.all():  # who is flagged does not gain by a claim on who is not
+            factor[flagged] = np.minimum(factor[flagged], factor[~flagged].min())
+        values = values * factor
     return values
+
+
+def _size(size: float) -> float:
+    try:
+        return check_number("sizes", float(size), least=0)
+    except OverflowError:
+        raise InvalidInputError("sizes must be finite, got one beyond all numbers") from None
+
+
+def check_vesting(vesting: int, rule: RewardRule) -> None:
+    """Refuse vesting beside pay for excluded clients."""
+    if vesting and rule.excluded_pay:
+        raise SettingError(
+            "vesting needs a reward with excluded_pay 0, or who is flagged would get more than "
+            f"a newcomer, got {rule.excluded_pay}"
+        )
 
 
 def vested(paid: Payments, vesting: int, worked: Mapping[str, int], minimum: int = 0) -> Payments:
     """Return what is left of payments for clients that worked fewer rounds than `vesting`."""
     parts = (
-        amount * min(worked.get(client, 0), vesting) // vesting
+        amount * min(check_count("worked", worked.get(client, 0), least=0), vesting) // vesting
         for client, amount in zip(paid.clients, paid.amounts, strict=True)
     )
     amounts = tuple(part if part >= minimum else 0 for part in parts)

@@ -6,10 +6,12 @@ with the SHA-256 of the line before it. It may be a file that the operator keeps
 that everybody can read, or the log of a witness, who signs every line with a key of its own.
 
 Whoever keeps a log sees heads only, never a row. It refuses a head that goes back behind one that
-it has seen of the same ledger, and a second head for the same number of entries: two chains that
-were continued from one backup cannot both be in it. Once a head was signed, those behind it must be
-signed with the same key, or another one that is named: nobody else can put in a head that the
-ledger does not have, and so make it look cut.
+it has seen of the same ledger, and a second head for the same number of entries. Two chains that
+were continued from one backup are told apart where the ledger is at hand: every head of the log
+must be in its chain (`require_continued`). A witness who is sent a bare head cannot tell that a
+longer one is of another chain; whoever verifies either chain with its log can. Once a head was
+signed, those behind it must be signed with the same key, or another one that is named: nobody else
+can put in a head that the ledger does not have, and so make it look cut.
 """
 
 import hashlib
@@ -151,18 +153,20 @@ def append_head(
     *,
     key: SigningKey | None = None,
     public_key: Collection[bytes] | None = None,
+    chain: Callable[[int], str | None] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Anchor:
     """Add a head to the log at `path` and return its line; one that is there already is returned.
 
     `key` is that of a witness, and `public_key` are keys that may sign heads of the ledger beside
-    the one that signed the newest.
+    the one that signed the newest. `chain` gives the hash of each entry, where the ledger is at
+    hand.
 
     Raises
     ------
     LedgerCorruptError
-        The head goes back behind one of the same ledger, is another one for as many entries, or is
-        not signed as it must be.
+        The head goes back behind one of the same ledger, is another one for as many entries, is
+        not signed as it must be, or is of a chain that does not have what the log has.
     """
     problem = head.problem()
     if problem is not None:
@@ -170,10 +174,13 @@ def append_head(
     lock = WriterLock(path, busy=LedgerBusyError, failed=LedgerError)
     try:
         known = read_log(path, None if key is None else key.public_key)
-        for anchor in known:
-            if anchor.head == head:
-                return anchor
-        _require_growth(known, head)
+        seen = next((anchor for anchor in known if anchor.head == head), None)
+        if seen is None:
+            _require_growth(known, head)
+        if chain is not None:
+            require_continued([a for a in known if a.head.ledger == head.ledger], chain)
+        if seen is not None:
+            return seen
         _require_key(known, head, public_key or ())
         content = path.read_bytes()
         lines = _lines(content)
@@ -207,6 +214,25 @@ def to_json(value: Head | Anchor) -> str:
     """Return a head or a line of a log as JSON."""
     plain = vars(value) | ({"head": vars(value.head)} if isinstance(value, Anchor) else {})
     return json.dumps(plain, sort_keys=True)
+
+
+def require_continued(own: Sequence[Anchor], chain: Callable[[int], str | None]) -> None:
+    """Refuse a chain that does not have every head of its log.
+
+    Parameters
+    ----------
+    own : sequence of Anchor
+        Of this ledger.
+    chain : callable
+        The hash of the entry at a place of the chain, None where there is no such entry.
+    """
+    for anchor in own:
+        if chain(anchor.head.sequence) != anchor.head.hash:
+            raise LedgerCorruptError(
+                f"a ledger must go on from its anchors, {anchor.head.sequence} entries on "
+                f"{anchor.at}, got another or a shorter chain: this is an older copy, or a second "
+                "one that was continued"
+            )
 
 
 def _require_growth(known: Sequence[Anchor], head: Head) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger.heads import Head
 from fedmerit.ledger.records import require_types
-from fedmerit.ledger.rows import Reader, identity_of
+from fedmerit.ledger.rows import Reader, every_row, identity_of
 from fedmerit.ledger.schema import IDENTITY_SINCE
 from fedmerit.ledger.values import integer
 from fedmerit.types import RoundRecord
@@ -115,6 +115,13 @@ def newest_head(connection: sqlite3.Connection) -> Head | None:
     )
 
 
+def hash_at(connection: sqlite3.Connection, sequence: int) -> str | None:
+    """Return the hash of the entry at a place of the chain; None if there is no such entry."""
+    row = connection.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+    require_types("hash", row or (), bytes)
+    return None if row is None else str(row[0].hex())
+
+
 def sequence_of(connection: sqlite3.Connection, digest: str) -> int:
     """Return the place in the chain of the entry with hash `digest`, in hexadecimal."""
     row = connection.execute(
@@ -143,7 +150,7 @@ def read_runs(connection: sqlite3.Connection) -> list[RunInfo]:
                (SELECT count(*) FROM rounds WHERE rounds.run = r.run)
         FROM runs r JOIN entries e USING (sequence) ORDER BY r.run"""
     found = []
-    for run, started, software, config, key, rounds in connection.execute(query).fetchall():
+    for run, started, software, config, key, rounds in every_row(connection, query):
         require_types("software", (software,), str)
         require_types("public_key", (key,), bytes)
         require_types("config", (config,), str)
@@ -157,12 +164,12 @@ def read_runs(connection: sqlite3.Connection) -> list[RunInfo]:
 def list_rounds(connection: sqlite3.Connection, selection: Selection) -> list[Place]:
     """List rounds in the order they were recorded."""
     condition, values = selection.where(connection)
-    places: list[Place] = connection.execute(
+    return every_row(
+        connection,
         "SELECT e.sequence, r.run, r.round, e.recorded_at, e.hash "
         f"FROM rounds r JOIN entries e USING (sequence) WHERE {condition} ORDER BY e.sequence",
         values,
-    ).fetchall()
-    return places
+    )
 
 
 def read_round(reader: Reader, place: Place) -> StoredRound:

@@ -1,6 +1,7 @@
 """Reading the rows of a round, from a file of any version."""
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,23 @@ _METRICS = "SELECT position, name, value FROM metrics WHERE sequence = ? ORDER B
 _AGREEMENT = "SELECT pairs FROM agreements WHERE sequence = ?"
 # Versions of the schema that brought the table of agreement, and the version of each round.
 _AGREEMENT_SINCE, _VERSION_SINCE = 2, 3
+_ROOM = ("count", "size")
+_SMALLEST_ROW = 6  # bytes: its place in the page, its length, its number, and a header
+
+
+def every_row(
+    connection: sqlite3.Connection, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()
+) -> list[tuple[Any, ...]]:
+    """Return all rows of an answer, which are no more than the file has room for.
+
+    In a file that somebody made, pages of a tree may stand in it many times over.
+    """
+    pages, size = (connection.execute(f"PRAGMA page_{what}").fetchone()[0] for what in _ROOM)
+    most = pages * size // _SMALLEST_ROW
+    found = connection.execute(statement, values).fetchmany(most + 1)
+    if len(found) > most:
+        raise LedgerCorruptError(f"the file is damaged: it has room for {most} rows, got more")
+    return found
 
 
 class Reader:
@@ -23,7 +41,7 @@ class Reader:
         self.connection = connection
         self.schema = schema_of(connection)
         self.clients: dict[int, str] = dict(
-            connection.execute("SELECT number, client FROM clients").fetchall()
+            every_row(connection, "SELECT number, client FROM clients")
         )
 
     def rows(self, sequence: int) -> RoundRows:
@@ -56,7 +74,7 @@ class Reader:
         return [(row[0], name(row[1]), *row[2:]) for row in self._fetch(statement, sequence)]
 
     def _fetch(self, statement: str, sequence: int) -> list[tuple[Any, ...]]:
-        return self.connection.execute(statement, (sequence,)).fetchall()
+        return every_row(self.connection, statement, (sequence,))
 
     def stray_value(self, sequence: int, version: int) -> str | None:
         """Name a column that holds something in a round of `version`, which does not use it."""
@@ -88,7 +106,7 @@ def identity_of(connection: sqlite3.Connection) -> Identity | None:
     """Return the identity of the ledger; None in a file of before version 4."""
     if schema_of(connection) < IDENTITY_SINCE:
         return None
-    found = connection.execute("SELECT ledger, secret FROM identity").fetchall()
+    found = every_row(connection, "SELECT ledger, secret FROM identity")
     if len(found) != 1:
         raise LedgerCorruptError(f"identity must hold 1 row, got {len(found)}")
     for part in found[0]:

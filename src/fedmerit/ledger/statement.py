@@ -15,6 +15,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from fedmerit.columns import CLIENT, REJECTION, client_from, rejection_from
@@ -33,7 +34,7 @@ from fedmerit.ledger.heads import Anchor, Head, head_from
 from fedmerit.ledger.merkle import inclusion_proof, leaf_hash, root_from, root_of, salts_of
 from fedmerit.ledger.reading import newest_head, parse_hash
 from fedmerit.ledger.records import TABLES, RoundRows, require_types
-from fedmerit.ledger.rows import Reader, identity_of
+from fedmerit.ledger.rows import Reader, every_row, identity_of
 from fedmerit.ledger.schema import IDENTITY_SINCE
 from fedmerit.ledger.signing import ENTRY, HEAD, signature_holds
 from fedmerit.version import __version__
@@ -118,12 +119,15 @@ def read_statement(connection: sqlite3.Connection, client: str) -> dict[str, Any
     """
     reader, identity = Reader(connection), identity_of(connection)
     if client not in reader.clients.values():
-        raise LedgerError(f"client must be one of the ledger, got {client!r}")
+        near = get_close_matches(client, reader.clients.values(), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise LedgerError(f"client must be one of the ledger, got {client!r}{hint}")
     entries, rows = [], []
     previous, runs, rounds = FIRST_PREVIOUS, 0, 0
-    listed = connection.execute(
-        "SELECT sequence, kind, recorded_at, hash, signature FROM entries ORDER BY sequence"
-    ).fetchall()
+    listed = every_row(
+        connection,
+        "SELECT sequence, kind, recorded_at, hash, signature FROM entries ORDER BY sequence",
+    )
     for sequence, kind, recorded_at, digest, signature in listed:
         runs, rounds = runs + (kind == "run"), rounds + (kind != "run")
         link = Link(previous, sequence, recorded_at, runs, rounds)
@@ -430,6 +434,8 @@ def check_statement(
         A log of heads: the statement's chain must agree with it.
     """
     keys = [public_key] if isinstance(public_key, bytes) else public_key
+    if keys is not None and not keys:
+        raise LedgerError("public_key must be a key or several, got none")
     checker = _Checker(statement, keys, anchors)
     problem = None
     try:

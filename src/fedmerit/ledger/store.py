@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,12 +22,13 @@ from fedmerit.ledger.connection import (
     snapshot,
     translated,
 )
-from fedmerit.ledger.heads import Anchor, Head, append_head, read_log
+from fedmerit.ledger.heads import Anchor, Head, append_head, read_log, require_continued
 from fedmerit.ledger.paylist import PayList, pay_list_of, require_one_origin
 from fedmerit.ledger.reading import (
     RunInfo,
     Selection,
     StoredRound,
+    hash_at,
     head_of,
     list_rounds,
     newest_head,
@@ -80,6 +82,7 @@ class Ledger(Tabular):
         *,
         read_only: bool = False,
         key: SigningKey | None = None,
+        public_key: Keys | None = None,
         anchor: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.time,
         draw: Callable[[int], bytes] = os.urandom,
@@ -94,7 +97,10 @@ class Ledger(Tabular):
         read_only : bool
             Open for reading only; possible while another process writes.
         key : SigningKey, optional
-            Sign every entry of the runs started from here.
+            Sign every entry of the runs started from here. Where this key signed before, the newest
+            entry must be signed with it, too, or with one that is named.
+        public_key : bytes or several, optional
+            Other keys whose entries may be built upon.
         anchor : path, optional
             A log of heads, best on another machine's disk: a ledger that is behind it, as a backup
             is, or beside it, is not written to. See :meth:`anchor`.
@@ -109,7 +115,7 @@ class Ledger(Tabular):
             Another writer has it open.
         LedgerCorruptError
             It is open for writing, and its tables or guards were changed, or it does not go on from
-            the newest anchor.
+            its anchors.
         LedgerError
             The file is missing, is no ledger, or was written by a newer version.
         """
@@ -122,7 +128,7 @@ class Ledger(Tabular):
             connection = connect_writer(lock.path, draw)
             try:
                 place = Place(lock.path, writer=True)
-                writer = Writer(connection, place, key, clock)
+                writer = Writer(connection, place, key, _keys(public_key) or (), clock)
                 if anchor is not None:
                     _require_ahead(connection, Path(anchor))
             except BaseException:
@@ -196,9 +202,10 @@ class Ledger(Tabular):
             checked = verify(self._connection, Trust(keys=keys))
             checked.require()
             head = self.signed_head()
-        if head.hash != checked.head:
-            raise LedgerCorruptError("the newest entry must be the one that was verified")
-        return append_head(Path(path), head, key=key, public_key=keys, clock=clock)
+            if head.hash != checked.head:
+                raise LedgerCorruptError("the newest entry must be the one that was verified")
+            chain = partial(hash_at, self._connection)
+            return append_head(Path(path), head, key=key, public_key=keys, chain=chain, clock=clock)
 
     def start_run(self, config: Mapping[str, Any] | object, software_version: str) -> int:
         """Record a new run, to which `append` will add; return its number.
@@ -393,11 +400,14 @@ def _shut(connection: sqlite3.Connection, lock: WriterLock | None) -> None:
 def _keys(public_key: Keys | None) -> frozenset[bytes] | None:
     if public_key is None:
         return None
-    return frozenset([public_key] if isinstance(public_key, bytes) else public_key)
+    keys = frozenset([public_key] if isinstance(public_key, bytes) else public_key)
+    if not keys:
+        raise LedgerError("public_key must be a key or several, got none")
+    return keys
 
 
 def _require_ahead(connection: sqlite3.Connection, log: Path) -> None:
-    """Refuse a ledger that is behind its newest anchor, or beside it, or that has none."""
+    """Refuse a ledger that is behind an anchor, or beside it, or that has none."""
     identity = identity_of(connection)
     known = read_log(log) if log.exists() else []
     own = [a for a in known if identity is not None and a.head.ledger == identity.ledger.hex()]
@@ -406,13 +416,4 @@ def _require_ahead(connection: sqlite3.Connection, log: Path) -> None:
             f"a ledger with entries must be known to the log {log}, got none of its heads: it is "
             "another ledger, or must be anchored first"
         )
-    for anchor in own[-1:]:
-        found = connection.execute(
-            "SELECT hash FROM entries WHERE sequence = ?", (anchor.head.sequence,)
-        ).fetchone()
-        if found is None or found[0].hex() != anchor.head.hash:
-            raise LedgerCorruptError(
-                f"a ledger must go on from its newest anchor, {anchor.head.sequence} entries on "
-                f"{anchor.at}, got another or a shorter chain: this is an older copy, or a second "
-                "one that was continued"
-            )
+    require_continued(own, partial(hash_at, connection))

@@ -8,6 +8,7 @@ from fedmerit.columns import CLIENT
 from fedmerit.errors import LedgerCorruptError
 from fedmerit.ledger.reading import Selection
 from fedmerit.ledger.records import require_types
+from fedmerit.ledger.rows import every_row
 from fedmerit.ledger.schema import schema_of
 from fedmerit.ledger.values import integer
 from fedmerit.validation import check_count
@@ -77,7 +78,8 @@ def read_summaries(
     if odd is not None:
         raise LedgerCorruptError("score must be a number, reward and flagged integers, got others")
     rounds = connection.execute(f"{picked} SELECT count(*) FROM picked", values).fetchone()[0]
-    scored = connection.execute(
+    scored = every_row(
+        connection,
         f"""{picked},
         ranked AS (
             SELECT s.*, row_number() OVER (PARTITION BY s.client ORDER BY s.sequence DESC) AS age
@@ -88,21 +90,23 @@ def read_summaries(
                sum(flagged <> 0)
         FROM ranked GROUP BY client""",
         values | {"window": size},
-    ).fetchall()
-    rejected = connection.execute(
+    )
+    rejected = every_row(
+        connection,
         f"{picked} SELECT client, count(*) FROM rejections JOIN picked USING (sequence) "
         "GROUP BY client",
         values,
-    ).fetchall()
+    )
     labels: dict[int, str] = {}
     if schema_of(connection) >= _LABEL_SINCE:  # of each client that of its newest round
-        newest = connection.execute(
+        newest = every_row(
+            connection,
             f"{picked} SELECT client, label, max(sequence) FROM scores "
             "JOIN picked USING (sequence) WHERE label IS NOT NULL GROUP BY client",
             values,
         )
         labels = {number: label for number, label, _ in newest}
-    names = dict(connection.execute("SELECT number, client FROM clients").fetchall())
+    names = dict(every_row(connection, "SELECT number, client FROM clients"))
     require_types("client", names.values(), str)
     require_types("label", labels.values(), str)
     refusals = dict(rejected)
@@ -131,10 +135,10 @@ def read_summaries(
 
 def read_payouts(connection: sqlite3.Connection, rounds: Sequence[int]) -> list[Payout]:
     """Add up rewards by client over entries, by id; see `add_up`."""
-    names = dict(connection.execute("SELECT number, client FROM clients").fetchall())
+    names = dict(every_row(connection, "SELECT number, client FROM clients"))
     require_types("client", names.values(), str)
     query = "SELECT client, reward FROM scores WHERE sequence = ?"
-    found = (connection.execute(query, (sequence,)).fetchall() for sequence in rounds)
+    found = (every_row(connection, query, (sequence,)) for sequence in rounds)
     return add_up(((names[client], reward) for client, reward in rows) for rows in found)
 
 

@@ -129,6 +129,12 @@ class _Checker:
     round: int | None = None
     kept: list[CheckedEntry] | None = None
 
+    def check_pages(self) -> None:
+        """Look at how the file is put together: trees in it must have an end."""
+        report = self.connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if report != "ok":
+            raise _BadEntryError(f"the file is damaged: {report}")
+
     def walk(self) -> None:
         self.identity = identity_of(self.connection)
         self.reader = Reader(self.connection)
@@ -352,6 +358,7 @@ def verify(
     try:
         with translated("read it"), snapshot(connection):
             require_intact(connection)
+            checker.check_pages()
             checker.walk()
             checker.check_trust()
             checker.check_rest()

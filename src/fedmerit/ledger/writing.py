@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
 from fedmerit.ledger.entries import Link, Run, round_fields, run_fields, signed_bytes
 from fedmerit.ledger.reading import head_of, newest_head
 from fedmerit.ledger.records import RoundRows
-from fedmerit.ledger.rows import Reader, identity_of
+from fedmerit.ledger.rows import Reader, every_row, identity_of
 from fedmerit.ledger.schema import IDENTITY_SINCE, Guard, insertion
 from fedmerit.ledger.signing import HEAD, SigningKey
 from fedmerit.ledger.values import MAX_INTEGER, integer, text
@@ -28,6 +28,10 @@ _REWARD = next(
 )  # fmt: skip
 
 
+# Whoever reads it back, with whatever program, has room for so many levels.
+_DEEPEST = 100
+
+
 class Writer:
     """Adds entries to an open file; the caller holds the writer lock and keeps threads apart."""
 
@@ -36,11 +40,13 @@ class Writer:
         connection: sqlite3.Connection,
         place: Place,
         key: SigningKey | None,
+        others: Collection[bytes],
         clock: Callable[[], float],
     ) -> None:
         self._connection = connection
         self._place = place
         self._key = key
+        self._others = others
         self._clock = clock
         with translated("read the identity"):
             identity = identity_of(connection)
@@ -143,12 +149,34 @@ class Writer:
         )
 
     def _require_sound_end(self) -> None:
-        """Refuse to sign on top of an entry whose own signature does not hold."""
+        """Refuse to sign on top of an entry that somebody else may have put there.
+
+        Its own signature must hold. In a ledger that has signed runs it must have one, and where
+        this key signed before, it must be this key's or one of those that were named.
+        """
         if self._key is None:
             return
         with translated("read the newest entry"):
             head = newest_head(self._connection)
-        problem = None if head is None else head.problem()
+            known = {
+                bytes(found)
+                for (found,) in every_row(
+                    self._connection,
+                    "SELECT DISTINCT public_key FROM runs WHERE public_key IS NOT NULL",
+                )
+            }
+        if head is None:
+            return
+        problem = head.problem()
+        signer = None if head.public_key is None else bytes.fromhex(head.public_key)
+        allowed = {self._key.public_key, *self._others}
+        if problem is None and known and signer is None:
+            problem = "it is not signed, and runs before it are"
+        elif problem is None and self._key.public_key in known and signer not in allowed:
+            problem = (
+                f"it is signed with {head.public_key}, which must be named (public_key) if it is "
+                "a key of yours"
+            )
         if problem is not None:
             raise LedgerCorruptError(f"the newest entry must not be built upon: {problem}")
 
@@ -213,9 +241,23 @@ def _as_json(config: Mapping[str, Any] | object) -> str:
     if not isinstance(plain, Mapping):
         raise LedgerError(f"config must be a mapping or a dataclass, got {config!r}")
     try:
-        return text(
-            "config",
-            json.dumps(dict(plain), sort_keys=True, ensure_ascii=False, allow_nan=False),
-        )
+        stored = json.dumps(dict(plain), sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise LedgerError(f"config must be plain values that JSON can hold: {error}") from error
+    if _depth(plain) > _DEEPEST:
+        raise LedgerError(f"config must be nested at most {_DEEPEST} deep, got deeper")
+    return text("config", stored)
+
+
+def _depth(value: object) -> int:
+    """Return how many levels of lists and mappings there are."""
+    depth, level = 0, [value]
+    while level:
+        inside = [item for item in level if isinstance(item, (Mapping, list, tuple))]
+        depth += bool(inside)
+        level = [
+            part
+            for item in inside
+            for part in (item.values() if isinstance(item, Mapping) else item)
+        ]
+    return depth

@@ -63,6 +63,8 @@ def read_arrays(path: Path, budget: Budget) -> dict[str, Array]:
         known = ", ".join(READERS)
         raise DataError(f"a file of arrays must end in {known}, got {path.name}")
     try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"a file of arrays must be a file, got something else: {path}")
         arrays = reader(path, budget)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error

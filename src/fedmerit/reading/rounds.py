@@ -4,8 +4,8 @@
 what is given                                 how it is read
 ============================================  ===================================================
 a folder                                      one file per client, arrays in it are layers
-a file with an array ``updates``              clients x parameters; ``clients`` (names),
-                                              ``public`` and ``layers`` may stand beside it
+a file with an array ``updates``, or with     clients x parameters; ``clients`` (names),
+one matrix of any name                        ``public`` and ``layers`` may stand beside it
 a .npy file                                   clients x parameters
 a file with arrays ``alice/conv.weight`` ...  the part before the first / is the client
 a file with any other names                   one array per client, ``public`` apart
@@ -116,8 +116,9 @@ def _read_folder(path: Path, budget: Budget) -> dict[str, dict[str, Array]]:
 
 def _read_file(path: Path, budget: Budget) -> tuple[RoundFile, Layout]:
     arrays = read_arrays(path, budget)
-    if _UPDATES in arrays or UNNAMED in arrays:
-        return _matrix(arrays, path), ()
+    matrix = _matrix_in(arrays)
+    if matrix is not None:
+        return _matrix(arrays, matrix, path), ()
     public = arrays.pop(_PUBLIC, None)
     parts: dict[str, dict[str, Array]] = {}
     grouped = all(_SEPARATOR in name for name in arrays)
@@ -145,8 +146,21 @@ def _read_file(path: Path, budget: Budget) -> tuple[RoundFile, Layout]:
     return RoundFile(found.clients, found.updates, found.layers, found.layer_names, vectors), layout
 
 
-def _matrix(arrays: Mapping[str, Array], path: Path) -> RoundFile:
-    updates = arrays[_UPDATES if _UPDATES in arrays else UNNAMED]
+def _matrix_in(arrays: Mapping[str, Array]) -> str | None:
+    """Return the name of the array that holds all clients, if there is one.
+
+    One client alone makes no round: a single matrix is that of several.
+    """
+    for name in (_UPDATES, UNNAMED):
+        if name in arrays:
+            return name
+    others = [name for name in arrays if name not in {_PUBLIC, _LAYERS, _CLIENTS}]
+    alone = len(others) == 1 and arrays[others[0]].ndim == 2 and len(arrays[others[0]]) > 1
+    return others[0] if alone and _SEPARATOR not in others[0] else None
+
+
+def _matrix(arrays: Mapping[str, Array], name: str, path: Path) -> RoundFile:
+    updates = arrays[name]
     if updates.ndim != 2 or updates.dtype.kind != "f":
         raise DataError(
             f"{path} must hold clients x parameters as floats, got shape {updates.shape} "

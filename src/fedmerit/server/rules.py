@@ -8,7 +8,7 @@ from functools import cached_property
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.incentive.rewards import RewardRule, parse_reward
+from fedmerit.incentive.rewards import RewardRule, check_vesting, parse_reward
 from fedmerit.ledger import SigningKey
 from fedmerit.panel import Panel
 from fedmerit.scorers import Merit, make_scorer
@@ -80,11 +80,8 @@ class RoundRules:
         elif reward is not None and not isinstance(reward, RewardRule):
             raise SettingError(f"reward must be a RewardRule or its name, got {reward!r}")
         check_count("vesting", self.vesting, least=0)
-        if self.vesting and self.reward is not None and self.reward.excluded_pay:
-            raise SettingError(
-                "vesting needs a reward with excluded_pay 0, or who is flagged would get more than "
-                f"a newcomer, got {self.reward.excluded_pay}"
-            )
+        if self.reward is not None:
+            check_vesting(self.vesting, self.reward)
         if self.registered is not None:
             object.__setattr__(self, "registered", _identities(self.registered))
         if self.panel is not None and not isinstance(self.panel, Panel):
