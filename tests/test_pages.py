@@ -13,7 +13,10 @@ from checks.pages.parts import write_parts
 from checks.pages.quotes import PAGES, RESULTS, Definitions, Quote, findings, fix, unbound
 from checks.pages.results import Reader
 from fedmerit.errors import DataError
+from fedmerit.experiments.benchmark.base import Setting
+from fedmerit.experiments.benchmark.files import read_rows, write
 from fedmerit.experiments.benchmark.null import Null
+from fedmerit.experiments.benchmark.running import run_benchmark
 from fedmerit.experiments.fingerprint import Sources, read_stamp, write_page
 from fedmerit.experiments.runner import (
     Cell,
@@ -257,3 +260,26 @@ def test_a_line_whose_runs_are_the_same_again_is_current(tmp_path, monkeypatch):
         o.code for o in expected if o.line == "fedavg"
     ]
     assert {o.code for o in after if o.line != "fedavg"} == {"old", ""}
+
+
+@pytest.mark.slow
+def test_cells_of_a_benchmark_that_are_the_same_again_are_current(tmp_path):
+    null, digits = Null(), load("digits")
+    setting = Setting(digits, True, lambda _: None, tmp_path / "kept")
+    command = "fedmerit benchmark null --quick --dataset digits"
+    rows, _ = run_benchmark(null, [7], setting, tmp_path, command)
+    old = [replace(row, code="old") for row in rows]
+    write(null, old, tmp_path, command, "digits quick")
+    assert again_module.again_cells("null", digits, 1, seed=0, folder=tmp_path) == 0
+    found = read_rows(tmp_path / "null.csv", null.row)
+    assert [row.code for row in found] == [null.row_code(row) for row in rows]
+    assert command in (tmp_path / "null.md").read_text()
+    write(
+        null,
+        [replace(row, rejections=row.trials) for row in old],
+        tmp_path,
+        command,
+        "digits quick",
+    )
+    assert again_module.again_cells("null", digits, 1, seed=0, folder=tmp_path) == 1
+    assert {row.code for row in read_rows(tmp_path / "null.csv", null.row)} == {"old"}

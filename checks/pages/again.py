@@ -3,22 +3,28 @@
 Of each line of a table of ``fedmerit reproduce``, runs that are drawn by chance are repeated. If
 all of them are the same in every digit, the rows of the line get the fingerprint of the code as it
 is; if one is not, the line stays as it was, and the differences are shown. So it is with the cells
-of ``models``, which are one line, and are written with their page.
+of a benchmark (``models``, ``attacks``, ...), which are one line, and are written with their page.
 """
 
 import argparse
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from checks.pages.origin import cell_of, experiment_of
 from checks.pages.results import FOLDER
+from fedmerit.cli.names import BENCHMARKS
+from fedmerit.experiments.benchmark.base import Benchmark, Cell, RowT, Setting
 from fedmerit.experiments.benchmark.files import read_rows, write, write_rows
 from fedmerit.experiments.benchmark.models.benchmark import Models, Plan, ordered, row_code
 from fedmerit.experiments.benchmark.models.cells import Bench
+from fedmerit.experiments.benchmark.registry import find_benchmark
 from fedmerit.experiments.benchmark.rows import ModelRow
+from fedmerit.experiments.fingerprint import read_stamp
 from fedmerit.experiments.runner import (
     Outcome,
     fitted,
@@ -32,6 +38,7 @@ from fedmerit.rng import stream
 from fedmerit.simulation.catalogue import load
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.datasets import load as load_dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
 
@@ -47,7 +54,7 @@ def repeated(experiment: Experiment, data: Dataset | ClickLog, outcome: Outcome)
         return read_outcome(cell, Path(folder), outcome.rounds)
 
 
-def differences(before: Outcome | ModelRow, after: Outcome | ModelRow) -> list[str]:
+def differences(before: Any, after: Any) -> list[str]:
     """Return what is not the same, but for the code."""
     pairs = zip(asdict(replace(before, code="")).items(), asdict(after).values(), strict=True)
     # A NaN is not itself, but the same.
@@ -109,11 +116,39 @@ def again_models(count: int, seed: int, folder: Path = FOLDER) -> int:
     return wrong
 
 
-def _read_again(row: ModelRow) -> ModelRow:
+def again_cells(name: str, data: Dataset, count: int, seed: int, folder: Path = FOLDER) -> int:
+    """Repeat `count` cells of another benchmark; return how many are not the same."""
+    benchmark = find_benchmark(name)
+    assert isinstance(benchmark, Benchmark), f"{name} is not run cell by cell"
+    page = folder / f"{name}.md"
+    stamp, command = read_stamp(page), re.search(r"`(fedmerit benchmark .*?)`", page.read_text())
+    assert stamp is not None, f"{page} does not say what it was made with"
+    assert command is not None, f"{page} does not say how it was made"
+    rows = read_rows(folder / f"{name}.csv", benchmark.row)
+    cells: dict[tuple[int, Cell], list[Any]] = {}
+    for row in rows:
+        cells.setdefault((row.seed, benchmark.cell_of(row)), []).append(row)
+    places, wrong = list(cells), 0
+    with tempfile.TemporaryDirectory() as kept:
+        setting = Setting(data, stamp.inputs.endswith(" quick"), lambda _: None, Path(kept))
+        for place in sorted(stream(seed, name).choice(len(places), count, replace=False)):
+            number, cell = places[place]
+            found = benchmark.run_cell(cell, number, setting)
+            pairs = zip(cells[number, cell], map(_read_again, found), strict=True)
+            changes = [change for pair in pairs for change in differences(*pair)]
+            print(f"{cell}, seed {number}: {'; '.join(changes) or 'the same'}", flush=True)
+            wrong += bool(changes)
+    if not wrong:
+        known = [replace(row, code=benchmark.row_code(row)) for row in rows]
+        write(benchmark, known, folder, command[1], stamp.inputs)
+    return wrong
+
+
+def _read_again(row: RowT) -> RowT:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "one.csv"
         write_rows(path, [row])
-        return read_rows(path, ModelRow)[0]
+        return read_rows(path, type(row))[0]
 
 
 def main() -> int:
@@ -126,6 +161,8 @@ def main() -> int:
     told = parser.parse_args()
     if told.table == "models":
         return again_models(told.count, told.seed)
+    if told.table in BENCHMARKS:
+        return again_cells(told.table, load_dataset(told.dataset), told.count, told.seed)
     if not told.lines:
         parser.error(f"name the lines of {told.table} to repeat: fedmerit, fedavg, ...")
     return again(told.table, told.lines, load(told.dataset, None), count=told.count, seed=told.seed)
