@@ -564,7 +564,6 @@ def pay_round(
     SettingError
         Vesting, and pay for excluded clients: these would get more than a newcomer.
     """
-    check_count("vesting", vesting, least=0)
     check_vesting(vesting, rule)
     refused = len(rejected)
     values = paid_for(rule, contributions, sizes)
@@ -588,8 +587,10 @@ def paid_for(
         evidence = contributions.evidence
         accounts = np.ones(len(values)) if evidence is None else evidence.copies
         values = np.where(values > 0, 1 / accounts, 0.0)
-    claimed = np.array([nan if size is None else _size(size) for size in sizes or ()])
-    if rule.size_cap and (claimed > 0).any():
+    if not rule.size_cap or sizes is None:
+        return values
+    claimed = np.array([nan if size is None else _size(size) for size in sizes])
+    if (claimed > 0).any():
         usual = float(np.median(claimed[claimed > 0]))
         factor = np.minimum(np.where(np.isnan(claimed), usual, claimed) / usual, rule.size_cap)
         flagged = contributions.flagged
@@ -607,8 +608,11 @@ def _size(size: float) -> float:
 
 
 def check_vesting(vesting: int, rule: RewardRule) -> None:
-    """Refuse vesting beside pay for excluded clients."""
-    if vesting and rule.excluded_pay:
+    """Check the rounds of vesting, which go with no pay for excluded clients."""
+    if not vesting:
+        return
+    check_count("vesting", vesting, least=0)
+    if rule.excluded_pay:
         raise SettingError(
             "vesting needs a reward with excluded_pay 0, or who is flagged would get more than "
             f"a newcomer, got {rule.excluded_pay}"
