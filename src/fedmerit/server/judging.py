@@ -469,7 +469,7 @@ def _engine_weights(
     """Return what FedAvg gives those who are not excluded, and nothing to the others."""
     shares = np.ones(clients) if sizes is None else sizes
     if contributions is not None:
-        shares = np.where(_excluded(contributions), 0.0, shares)
+        shares = np.where(excluded(contributions), 0.0, shares)
     return shares / shares.sum() if shares.any() else shares
 
 
@@ -497,7 +497,7 @@ def _without(weights: NDArray[np.float64], out: NDArray[np.bool_]) -> NDArray[np
     return left / total if total > 0 else left
 
 
-def _excluded(contributions: Contributions) -> NDArray[np.bool_]:
+def excluded(contributions: Contributions) -> NDArray[np.bool_]:
     """Return who is kept out of the model: one work enters it once, through its first account."""
 
     def out(row: int, flag: Flag | None) -> bool:

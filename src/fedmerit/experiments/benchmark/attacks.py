@@ -33,6 +33,7 @@ from fedmerit.experiments.spec import plain_rules
 from fedmerit.rng import stream
 from fedmerit.scorers import SCORERS
 from fedmerit.server import RoundRules
+from fedmerit.server.judging import excluded
 from fedmerit.simulation.config import FederationConfig, Partition
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.federation import Federation
@@ -139,8 +140,8 @@ def judge(results: Sequence[Contributions], bad: Sequence[bool], *, flags: bool)
     counted = results[WARM_UP:]
     scores = np.mean([r.scores for r in counted], axis=0)
     pay = np.mean([np.where(r.eligible, np.maximum(r.scores, 0), 0) for r in counted], axis=0)
-    # A score that flags keeps out of FedAvg's mean; the others weigh by a softmax.
-    share = np.mean([r.eligible if flags else weights(r.scores) for r in counted], axis=0)
+    # A score that flags keeps clients out of FedAvg's mean; the others weigh by a softmax.
+    share = np.mean([~excluded(r) if flags else weights(r.scores) for r in counted], axis=0)
     auc = roc_auc(scores[~dishonest].tolist(), scores[dishonest].tolist())
     marked = np.mean([r.flagged for r in counted], axis=0)
     after = _rounds_until_flagged(results) if flags else [nan] * len(scores)
