@@ -1,9 +1,11 @@
+import sys
+
 import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
 from fedmerit.cli.flower_demo import _cast, _status, contributions
-from fedmerit.errors import SettingError
+from fedmerit.errors import MissingExtraError, SettingError
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
@@ -26,6 +28,17 @@ def test_a_ledger_that_is_there_already_is_not_touched(tmp_path):
     result = runner.invoke(app, ["flower-demo", "--ledger", str(ledger)])
     assert isinstance(result.exception, SettingError)
     assert ledger.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(("missing", "extra"), [("torch", "sim"), ("flwr", "flower")])
+def test_an_extra_that_is_missing_is_said_before_anything_starts(
+    tmp_path, monkeypatch, missing, extra
+):
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = runner.invoke(app, ["flower-demo", "--ledger", str(tmp_path / "demo.ledger")])
+    assert isinstance(result.exception, MissingExtraError)
+    assert f"pip install 'fedmerit[{extra}]'" in str(result.exception)
+    assert result.output == ""
 
 
 def test_who_the_rider_was_stands_beside_what_was_found():

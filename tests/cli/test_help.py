@@ -1,5 +1,6 @@
 """Every command says how it is used, with an example that works."""
 
+import os
 import re
 import shlex
 import signal
@@ -15,7 +16,8 @@ from typer.testing import CliRunner
 
 from fedmerit.cli import names
 from fedmerit.cli.app import app
-from fedmerit.cli.options import completed_from
+from fedmerit.cli.options import completed_from, completed_shares
+from fedmerit.errors import MissingExtraError, UnknownNameError
 from fedmerit.experiments.benchmark import null
 from fedmerit.ledger import Ledger
 from fedmerit.ledger.statement import to_json
@@ -116,22 +118,105 @@ def test_misspelt_commands_and_options_are_met_with_the_nearest():
     assert "--method" in text
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("scor x", "score"),
+        ("ledger sho x", "show"),
+        ("data lis", "list"),
+        ("statement verfy x.json", "verify"),
+    ],
+)
+def test_the_command_that_was_meant_is_named_once(typed, meant):
+    result = CliRunner().invoke(app, typed.split(), env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert result.output.count(f"Did you mean '{meant}'?") == 1
+    assert result.output.count("Did you mean") == 1
+
+
+def test_a_ledger_that_is_called_nearly_like_a_command_is_a_ledger(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_ledger(tmp_path / "verif")
+    result = CliRunner().invoke(app, ["statement", "verif", "--client", "client 1"])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("name", ["fedmerit", "fedmerit ledger", *sorted(COMMANDS)])
+def test_help_is_also_a_letter_and_shown_once(name):
+    short, long = (CliRunner().invoke(app, [*name.split()[1:], how]) for how in ("-h", "--help"))
+    assert short.exit_code == 0, short.output
+    assert short.output == long.output
+    assert len(re.findall(r"Show this message", short.output)) == 1
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "fedmerit", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("fedmerit ")
+
+
+def test_without_the_extra_nothing_can_be_done_and_stderr_says_what_to_install():
+    hidden = "import sys; sys.modules['typer'] = None; from fedmerit.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "The command line needs an extra: pip install 'fedmerit[cli]'\n"
+
+
+@pytest.mark.parametrize("missing", ["torch", "sklearn", "platformdirs"])
+@pytest.mark.parametrize("typed", ["demo", "simulate", "data list", "benchmark null"])
+def test_simulations_say_which_extra_they_need(monkeypatch, missing, typed):
+    monkeypatch.setitem(sys.modules, missing, None)
+    error = CliRunner().invoke(app, typed.split()).exception
+    assert isinstance(error, MissingExtraError)
+    assert str(error) == (
+        "simulations need the extra sim, which brings PyTorch: pip install 'fedmerit[sim]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "known", "mistyped", "nearest"),
+    [
+        ("reproduce", names.EXPERIMENTS, "mnist-nois", "mnist-noise"),
+        ("benchmark", names.BENCHMARKS, "atacks", "attacks"),
+    ],
+)
+def test_names_are_told_before_extras_are_asked_for(monkeypatch, command, known, mistyped, nearest):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    listed = f"NAME must be one of {', '.join(sorted(known))}, got "
+    error = CliRunner().invoke(app, [command]).exception
+    assert isinstance(error, UnknownNameError)
+    assert str(error) == f"{listed}none"
+    error = CliRunner().invoke(app, [command, mistyped]).exception
+    assert isinstance(error, UnknownNameError)
+    assert str(error) == f"{listed}{mistyped!r}; did you mean {nearest!r}?"
+    assert isinstance(CliRunner().invoke(app, [command, nearest]).exception, MissingExtraError)
+
+
 def test_the_command_alone_shows_where_to_start():
     result = CliRunner().invoke(app, [])
     assert result.exit_code == 0
     started = re.findall(r"^  fedmerit (\S+)", result.stdout, re.M)
-    assert started == ["demo", "score", "serve"]
+    assert started == ["score", "serve", "demo"]
+    assert re.search(
+        r"^  fedmerit demo .*\n +\(trains: pip install 'fedmerit\[sim\]'\)$", result.stdout, re.M
+    )
     assert {f"fedmerit {name}" for name in started} <= COMMANDS.keys()
 
 
 def test_names_are_those_of_the_registries_and_help_lists_them():
+    from fedmerit.experiments.benchmark.models.registry import TASKS
     from fedmerit.experiments.benchmark.registry import BENCHMARKS
     from fedmerit.experiments.families import FAMILIES
     from fedmerit.simulation.catalogue import CATALOGUE
+    from fedmerit.simulation.datasets import SOURCES
 
     assert names.EXPERIMENTS.keys() == FAMILIES.keys()
     assert names.BENCHMARKS.keys() == BENCHMARKS.keys()
     assert names.DATASETS.keys() == CATALOGUE.keys()
+    assert set(names.PICTURES) == SOURCES.keys()
+    assert set(names.TASKS) == TASKS.keys()
     for command, listed in (("reproduce", names.EXPERIMENTS), ("benchmark", names.BENCHMARKS)):
         shown = CliRunner().invoke(app, [command, "--help"]).stdout
         for name, line in listed.items():
@@ -148,6 +233,12 @@ def test_names_are_those_of_the_registries_and_help_lists_them():
         ("simulate --model le", ["lenet5"]),
         ("simulate --weighting ga", ["gated"]),
         ("simulate --method mer", ["merit"]),
+        ("simulate --behaviours 20%sta", ["20%stale"]),
+        ("simulate --behaviours sta", []),
+        ("simulate --reward pos", ["positive"]),
+        ("benchmark models --task lora", ["lora"]),
+        ("benchmark models --behaviour sta", ["stale"]),
+        ("flower-demo --dataset fash", ["fashion-mnist"]),
         ("ledger export run.ledger x --format par", ["parquet"]),
     ],
 )
@@ -160,6 +251,35 @@ def test_shells_complete_what_commands_take(typed, offered):
     }
     result = CliRunner().invoke(app, [], env=complete, prog_name="fedmerit")
     assert result.output.split() == offered
+
+
+@pytest.mark.parametrize("typed", ["20% stale, 10% noi", "20%noi"])
+def test_the_name_after_the_last_percentage_is_completed(typed):
+    assert completed_shares(["noise", "stale"])(typed) == [f"{typed}se"]
+
+
+def test_shells_complete_without_what_trains():
+    """A shell waits for the answer."""
+    words = "fedmerit benchmark models --task lor"
+    code = (
+        "import atexit, sys\nsys.argv[0] = 'fedmerit'\nfrom fedmerit.cli import main\n"
+        "heavy = {'torch', 'flwr', 'sklearn'}\n"
+        "atexit.register(lambda: print(*sorted(heavy & sys.modules.keys()), file=sys.stderr))\n"
+        "main()"
+    )
+    complete = {
+        "_FEDMERIT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | complete,
+    )
+    assert (done.stdout.split(), done.stderr.split()) == (["lora"], [])
 
 
 def test_shells_complete_names():

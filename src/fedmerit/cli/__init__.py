@@ -2,6 +2,8 @@
 
 import sys
 
+_EXIT_CANNOT = 2
+
 
 def main() -> None:
     """Run the `fedmerit` command."""
@@ -10,5 +12,6 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise
-        sys.exit("The command line needs an extra: pip install 'fedmerit[cli]'")
+        print("The command line needs an extra: pip install 'fedmerit[cli]'", file=sys.stderr)
+        sys.exit(_EXIT_CANNOT)
     run()

@@ -23,13 +23,15 @@ from fedmerit.cli import (
     statement,
     warm_up,
 )
-from fedmerit.cli.help import flow_help, with_names
+from fedmerit.cli.help import Commands, flow_help, with_names
 from fedmerit.cli.names import BENCHMARKS, EXPERIMENTS
 from fedmerit.cli.output import console, errors, shown
 from fedmerit.errors import FedMeritError
 
 app = typer.Typer(
     name="fedmerit",
+    cls=Commands,
+    context_settings={"help_option_names": ["--help", "-h"]},  # commands inherit it
     pretty_exceptions_show_locals=False,
 )
 app.command("demo")(demo.demo)
@@ -51,9 +53,10 @@ START = """Who contributed what to a federation, without any test data.
 
 Three commands to start with:
 
-  fedmerit demo                    a small federation in which 8 of 20 clients cheat
   fedmerit score updates.npz       a round of your own: an array per client
   fedmerit serve run.ledger        a page that follows a run as it is written
+  fedmerit demo                    a small federation in which 8 of 20 clients cheat
+                                   (trains: pip install 'fedmerit[sim]')
 
 fedmerit --help shows all commands, fedmerit COMMAND --help one of them."""
 
@@ -93,7 +96,7 @@ def run() -> None:
         app()
     except FedMeritError as error:
         # Made harmless: a message may quote what a client sent.
-        errors.print(f"[bold red]error:[/] {shown(str(error))}", highlight=False)
+        errors.print(f"[bold red]error:[/] {shown(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         errors.print("interrupted", highlight=False)

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from fedmerit.behaviours import BEHAVIOURS
 from fedmerit.cli.data import DataDir, check_extra
-from fedmerit.cli.names import BENCHMARKS, DATASETS
-from fedmerit.cli.options import Json, completed_from
+from fedmerit.cli.names import BENCHMARKS, DATASETS, TASKS, check_name
+from fedmerit.cli.options import Json, completed_from, listed
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.errors import SettingError
 from fedmerit.validation import check_count
@@ -16,13 +17,13 @@ from fedmerit.validation import check_count
 
 def benchmark(
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="One of the names above.",
             show_default=False,
             autocompletion=completed_from(BENCHMARKS),
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for the table (CSV), the page (Markdown) and the picture.")
     ] = Path("runs/benchmarks"),
@@ -37,10 +38,18 @@ def benchmark(
     seed: Annotated[int | None, typer.Option(help="The first of the seeds.")] = None,
     quick: Annotated[bool, typer.Option(help="One seed, a small version.")] = False,
     task: Annotated[
-        list[str] | None, typer.Option(help="Of models: this task only; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help=f"Of models: this task only; may be repeated. Known: {listed(TASKS)}.",
+            autocompletion=completed_from(TASKS),
+        ),
     ] = None,
     behaviour: Annotated[
-        list[str] | None, typer.Option(help="Of models: this behaviour only; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Of models: this behaviour only; may be repeated.",
+            autocompletion=completed_from(BEHAVIOURS),
+        ),
     ] = None,
     share: Annotated[
         list[float] | None,
@@ -59,6 +68,7 @@ def benchmark(
 
     Example: fedmerit benchmark null --quick --dataset digits
     """
+    name = check_name(name, BENCHMARKS)
     check_extra()
     from fedmerit.cli.benchmark_models import run_models
     from fedmerit.experiments.benchmark.base import Benchmark, Setting

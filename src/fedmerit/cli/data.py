@@ -1,16 +1,18 @@
 """`fedmerit data`: which data sets there are, fetch one, where they are kept."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedmerit.cli.help import Commands
 from fedmerit.cli.names import DATASETS
 from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.errors import MissingExtraError
 
-app = typer.Typer(help="Data sets for simulations.", no_args_is_help=True)
+app = typer.Typer(cls=Commands, help="Data sets for simulations.", no_args_is_help=True)
 
 DataDir = Annotated[
     Path | None,
@@ -19,14 +21,11 @@ DataDir = Annotated[
 
 
 def check_extra() -> None:
-    """Say which extra is missing, if it is."""
-    try:
-        import platformdirs  # noqa: F401
-        import sklearn  # noqa: F401
-    except ModuleNotFoundError as error:
+    """Say that the extra for simulations is missing, if it is; nothing of it is loaded."""
+    if any(find_spec(name) is None for name in ("platformdirs", "sklearn", "torch")):
         raise MissingExtraError(
-            f"simulations need {error.name}: pip install 'fedmerit[sim]'"
-        ) from None
+            "simulations need the extra sim, which brings PyTorch: pip install 'fedmerit[sim]'"
+        )
 
 
 @app.command("list")

@@ -5,16 +5,18 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fedmerit.cli.data import check_extra
-from fedmerit.cli.options import Json, Seed
+from fedmerit.cli.names import PICTURES
+from fedmerit.cli.options import Json, Seed, completed_from
 from fedmerit.cli.output import console, print_json, print_table, progress, shown
 from fedmerit.cli.report import print_page
-from fedmerit.errors import SettingError
+from fedmerit.errors import MissingExtraError, SettingError
 from fedmerit.report import open_source, write_report
 from fedmerit.server.history import Total, with_round
 from fedmerit.types import RoundRecord
@@ -33,7 +35,10 @@ def flower_demo(
             "and the faults nan and hang:ROUND."
         ),
     ] = "2=stale",
-    dataset: Annotated[str, typer.Option(help="digits needs nothing fetched.")] = "digits",
+    dataset: Annotated[
+        str,
+        typer.Option(help="digits needs nothing fetched.", autocompletion=completed_from(PICTURES)),
+    ] = "digits",
     seed: Seed = 0,
     ledger: Annotated[
         Path, typer.Option(help="Where every round is recorded; must not be there yet.")
@@ -52,13 +57,15 @@ def flower_demo(
 
     Example: fedmerit flower-demo --nodes 4 --rounds 2 --behaviours 1=stale
     """
+    check_extra()
+    if find_spec("flwr") is None:
+        raise MissingExtraError("the demo needs the extra flower: pip install 'fedmerit[flower]'")
     if ledger.exists():
         raise SettingError(f"the ledger of a demo must be new, got {ledger}; choose another")
     chosen = _parse(behaviours, nodes)
     if not as_json:  # what follows takes a while, beginning with the import of Flower
         for line in _cast(nodes, chosen):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
-    check_extra()
     from fedmerit.flower.demo import follow
     from fedmerit.flower.deployment import Deployment, example_app
 

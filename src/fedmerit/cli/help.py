@@ -1,13 +1,31 @@
-"""How the help of commands is laid out: from docstrings, for terminals of any width."""
+"""How commands are told: their help, from docstrings; which one a mistyped name meant."""
 
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from inspect import cleandoc
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 _AS_IT_STANDS = "\b"  # click's mark for a paragraph whose lines stay
+
+
+class Commands(TyperGroup):
+    """Commands of which the nearest is named once: typer and click would both name it."""
+
+    def nearest(self, name: str) -> list[str]:
+        """Return the commands that are called nearly so."""
+        return get_close_matches(name, self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command, or say which there is."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            near = " or ".join(map(repr, self.nearest(name)))
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {near}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
 
 def with_names(command: Callable[..., Any], names: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fedmerit.cli.help import Commands
 from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, shown
 from fedmerit.errors import DataError, LedgerCorruptError, LedgerError, SettingError
@@ -17,7 +18,9 @@ from fedmerit.ledger.export import FORMATS, export, plain
 from fedmerit.ledger.heads import to_json
 from fedmerit.ledger.signing import parse_key
 
-app = typer.Typer(help="The record of rounds, scores and payments.", no_args_is_help=True)
+app = typer.Typer(
+    cls=Commands, help="The record of rounds, scores and payments.", no_args_is_help=True
+)
 
 EXIT_CORRUPT = 1
 _SQLITE = b"SQLite format 3\x00"

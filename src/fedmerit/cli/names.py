@@ -1,7 +1,11 @@
-"""Names that commands take, with a line each: known without loading what they name.
+"""Names that commands take: known without loading what they name.
 
 A test compares them with the registries.
 """
+
+from collections.abc import Collection
+
+from fedmerit.errors import UnknownNameError
 
 EXPERIMENTS = {
     "mnist-free-riders": "accuracy as more users send random updates",
@@ -32,3 +36,19 @@ DATASETS = {
     "taobao-userbehavior": "Taobao UserBehavior, a click log",
     "ali-display-ads": "Ali_Display_Ad_Click, a click log",
 }
+# Of these data sets, those of pictures.
+PICTURES = ("digits", "mnist", "fashion-mnist")
+# Tasks of the benchmark of models.
+TASKS = (
+    *("batch-norm", "transformer", "lora", "din", "logistic-31", "logistic-62", "logistic-wine"),
+    *("logistic-digits", "mlp-cancer", "mlp-digits", "unequal", "identical", "residual", "vision"),
+)
+
+
+def check_name(name: str | None, known: Collection[str]) -> str:
+    """Return `name`, the argument of a command, if it is one of the `known`."""
+    if name is None:
+        raise UnknownNameError(f"NAME must be one of {', '.join(sorted(known))}, got none")
+    if name not in known:
+        raise UnknownNameError.of("NAME", name, known)
+    return name

@@ -21,6 +21,18 @@ def completed_from(names: Iterable[str]) -> Callable[[str], list[str]]:
     return complete
 
 
+def completed_shares(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return what a shell asks for the name after the last percentage, as in ``20%sta``."""
+    complete = completed_from(names)
+
+    def complete_last(incomplete: str) -> list[str]:
+        share, percent, begun = incomplete.rpartition("%")
+        before = incomplete.removesuffix(begun.lstrip())
+        return [before + name for name in complete(begun.lstrip()) if percent and share]
+
+    return complete_last
+
+
 def listed(names: Iterable[str]) -> str:
     """Return the names for a help text."""
     return ", ".join(sorted(names))
@@ -46,7 +58,8 @@ Reward = Annotated[
     str | None,
     typer.Option(
         help="Pay a round: 'positive:budget=10000,minimum=100'. "
-        f"Rules: {listed(RULES)}; amounts in the smallest unit of money."
+        f"Rules: {listed(RULES)}; amounts in the smallest unit of money.",
+        autocompletion=completed_from(RULES),
     ),
 ]
 Sign = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedmerit.cli.data import DataDir, check_extra
-from fedmerit.cli.names import DATASETS, EXPERIMENTS
+from fedmerit.cli.names import DATASETS, EXPERIMENTS, check_name
 from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.types import RoundRecord
@@ -26,13 +26,13 @@ QUICK_ROUNDS, QUICK_SEEDS, QUICK_POINTS = 10, 1, 3
 
 def reproduce(
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="One of the names above.",
             show_default=False,
             autocompletion=completed_from(EXPERIMENTS),
         ),
-    ],
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for runs, tables and figures; a stopped run continues.")
     ] = Path("runs"),
@@ -71,6 +71,7 @@ def reproduce(
 
     Example: fedmerit reproduce mnist-honest --dataset digits --quick --rounds 1
     """
+    name = check_name(name, EXPERIMENTS)
     check_extra()
     from fedmerit.experiments.families import ASSUMPTIONS, default_dataset, find_family
     from fedmerit.simulation.catalogue import load

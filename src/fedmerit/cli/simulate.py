@@ -22,6 +22,7 @@ from fedmerit.cli.options import (
     Seed,
     Sign,
     completed_from,
+    completed_shares,
     listed,
 )
 from fedmerit.cli.output import console, print_json, print_table, progress
@@ -97,7 +98,8 @@ def simulate(
         str,
         typer.Option(
             help="Who is dishonest: '20% random-update, 10% noise:0.01'; the rest is honest. "
-            f"Known: {listed(BEHAVIOURS)}."
+            f"Known: {listed(BEHAVIOURS)}.",
+            autocompletion=completed_shares(BEHAVIOURS),
         ),
     ] = "",
     upload: Annotated[

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from fedmerit.cli.help import Commands
 from fedmerit.cli.ledger import (
     EXIT_CORRUPT,
     AnchorLog,
@@ -26,12 +26,13 @@ from fedmerit.report.statement import remark_of, write_statement_page
 _MOST_BYTES = 1 << 27
 
 
-class _WriteByDefault(TyperGroup):
+class _WriteByDefault(Commands):
     """`fedmerit statement run.ledger ...` is `fedmerit statement write run.ledger ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["write", *args]
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            mistyped = self.nearest(args[0]) and not Path(args[0]).exists()
+            args = args if mistyped else ["write", *args]
         return super().parse_args(ctx, args)
 
 
