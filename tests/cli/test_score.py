@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import fedmerit
 from fedmerit.cli.app import app
+from fedmerit.cli.score import _shares
 from fedmerit.errors import DataError, SettingError, UnknownNameError
-from fedmerit.flags import Kind
+from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, SigningKey
+from fedmerit.types import Contributions
 from tests.rounds import public_round
 
 HOSTILE = "[red]=1+1\x1b[2J"
@@ -43,6 +46,57 @@ def test_a_replay_is_flagged_and_gets_nothing(files):
         assert not client["flagged"]
         assert client["low"] < client["score"] < client["high"]
     assert sum(client["weight"] for client in data["clients"]) == pytest.approx(1)
+
+
+def test_weights_are_equal_shares_and_follow_scores_only_by_alpha(files):
+    arguments = (files[0], "--public", files[1], "--seed", 1, "--resamples", 0, "--json")
+    data = json.loads(call(*arguments))
+    assert data["alpha"] is None
+    assert [client["weight"] for client in data["clients"]] == [pytest.approx(1 / 6)] * 6 + [0]
+    data = json.loads(call(*arguments, "--alpha", 10))
+    assert data["alpha"] == 10
+    assert len({client["weight"] for client in data["clients"]}) == 7
+
+
+def test_weights_are_those_of_a_server(tmp_path):
+    honest = public_round().honest
+    rows = {f"c{i}": row for i, row in enumerate(honest)}
+    rows |= {"twin": honest[2], "noise": np.random.default_rng(0).normal(size=honest.shape[1])}
+    np.savez(tmp_path / "updates.npz", **rows)
+    clients = json.loads(call(tmp_path / "updates.npz", "--resamples", 0, "--json"))["clients"]
+    shown = {client["client"]: client["weight"] for client in clients}
+    with fedmerit.Server(np.zeros(honest.shape[1])) as server:
+        assert shown == pytest.approx(server.settle(updates=rows).weights)
+    assert [name for name, weight in shown.items() if weight == 0] == ["twin", "noise"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "eligible", "weights"),
+    [
+        ((None, None, Kind.EXPLAINED), (True, False, False), [1, 0, 0]),
+        ((None, None, Kind.EXPLAINED), (False, False, False), [0.5, 0.5, 0]),
+        ((Kind.UNDECIDED, Kind.UNDECIDED, Kind.EXPLAINED), (False, False, False), [0.5, 0.5, 0]),
+        ((Kind.EXPLAINED,) * 3, (False, False, False), [0, 0, 0]),
+    ],
+)
+def test_where_nobody_is_eligible_all_that_are_not_flagged_share(flags, eligible, weights):
+    made = Contributions.of(
+        "merit",
+        np.zeros(3),
+        flags=[kind and Flag(kind) for kind in flags],
+        eligible=np.array(eligible),
+    )
+    assert _shares(made).tolist() == weights
+
+
+def test_a_matrix_with_more_rows_than_columns_may_be_transposed(tmp_path):
+    honest = public_round().honest
+    np.save(tmp_path / "right.npy", honest)
+    np.save(tmp_path / "turned.npy", honest[:, :40].T)
+    said = "more rows than columns: rows are clients, columns parameters; is the matrix transposed?"
+    assert call(tmp_path / "turned.npy", "--resamples", 0).splitlines().count(said) == 1
+    assert said not in call(tmp_path / "right.npy", "--resamples", 0)
+    json.loads(call(tmp_path / "turned.npy", "--resamples", 0, "--json"))
 
 
 def test_the_seed_that_is_printed_repeats_the_result(files):

@@ -10,9 +10,9 @@ from uuid import uuid4
 import numpy as np
 import typer
 
-from fedmerit.aggregators.weighting import ALPHA, gated_weights
+from fedmerit.aggregators.weighting import gated_weights
 from fedmerit.agreement_map import pack_agreement
-from fedmerit.cli.options import Alpha, Json, Method, Quantiser, Reward, Sign
+from fedmerit.cli.options import Json, Method, Quantiser, Reward, Sign
 from fedmerit.cli.output import console, print_json, print_table
 from fedmerit.comparison import cosines, gram
 from fedmerit.errors import DataError, SettingError
@@ -73,7 +73,15 @@ def score(
     method: Method = "merit",
     quantiser: Quantiser = None,
     levels: Annotated[int | None, typer.Option(help="Quantisation levels of the scorer.")] = None,
-    alpha: Alpha = ALPHA,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="Weights follow scores, softmax(alpha * score) times squared evidence; default: "
+            "equal shares for all that are not excluded.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     resamples: Annotated[
         int, typer.Option(help="Random halves of the parameters for intervals; 0 for none.", min=0)
     ] = DEFAULT_RESAMPLES,
@@ -104,7 +112,8 @@ def score(
 ) -> None:
     """Score a round that you already have, say who is flagged and why, and pay it.
 
-    Intervals (95 %) say how far a score moves on random halves of the parameters.
+    Intervals (95 %) say how far a score moves on random halves of the parameters. The weight is a
+    client's share of the next model: equal shares for all that are not excluded, or by --alpha.
 
     Example: fedmerit score updates.npz --public last_update.npz --seed 1
     """
@@ -150,6 +159,13 @@ def score(
                 "model that the clients started from with --global-model.",
                 highlight=False,
             )
+        if len(found.clients) > found.updates.shape[1]:
+            console.print(
+                "more rows than columns: rows are clients, columns parameters; is the matrix "
+                "transposed?",
+                soft_wrap=True,
+                highlight=False,
+            )
         for what, where in (("table", csv_file), ("ledger", ledger)):
             if where is not None:
                 console.print(f"{what}: {where}", soft_wrap=True, markup=False, highlight=False)
@@ -172,10 +188,10 @@ def _nearly_equal(updates: FloatArray) -> bool:
 
 
 def _clients(
-    names: tuple[str, ...], result: Contributions, alpha: float, rule: RewardRule | None
+    names: tuple[str, ...], result: Contributions, alpha: float | None, rule: RewardRule | None
 ) -> tuple[ClientRecord, ...]:
     """Return what is known about each client, paid if there is a rule."""
-    weights = gated_weights(result, alpha)
+    weights = _shares(result) if alpha is None else gated_weights(result, alpha)
     paid = {} if rule is None else pay_round(rule, result, names).by_client()
     clients = []
     for row, name in enumerate(names):
@@ -194,6 +210,22 @@ def _clients(
             )
         )
     return tuple(clients)
+
+
+def _shares(result: Contributions) -> FloatArray:
+    """Return equal shares for who is not excluded: what a server gives where sizes are unknown.
+
+    One work counts once, through its first account. Where nobody is eligible, all that are not
+    flagged share.
+    """
+    again = [
+        flag is not None and flag.kind is Kind.COPY and int(flag.twin) < row
+        for row, flag in enumerate(result.flags)
+    ]
+    counted = result.eligible & ~np.array(again)
+    if not counted.any():
+        counted = ~result.flagged
+    return np.where(counted, 1 / max(int(counted.sum()), 1), 0.0)
 
 
 def _agreement(result: Contributions) -> bytes:
@@ -248,7 +280,9 @@ def _print(found: RoundFile, method: str, seed: int, rows: list[Row]) -> None:
         )
 
 
-def _print_json(found: RoundFile, method: str, alpha: float, seed: int, rows: list[Row]) -> None:
+def _print_json(
+    found: RoundFile, method: str, alpha: float | None, seed: int, rows: list[Row]
+) -> None:
     print_json(
         plain(
             {
