@@ -10,7 +10,7 @@ from fedmerit.errors import DataError, LedgerError, SettingError
 from fedmerit.ledger import Ledger, check_statement
 from fedmerit.ledger.statement import read_json
 from fedmerit.report.library import Library
-from fedmerit.report.serve import LiveServer, is_loopback
+from fedmerit.report.serve import LiveServer, is_everywhere, is_loopback
 from tests.report.builders import HOSTILE, make_records, serving
 from tests.report.test_page import write_ledger
 
@@ -187,9 +187,33 @@ def test_what_cannot_be_served_is_refused_at_the_start(tmp_path):
     write_ledger(tmp_path / "run.ledger", make_records(rounds=1))
     with (
         serving(tmp_path / "run.ledger") as server,
-        pytest.raises(SettingError, match=r"cannot listen on 127\.0\.0\.1"),
+        pytest.raises(
+            SettingError,
+            match=r"cannot listen on 127\.0\.0\.1:\d+: .*; --port 0 takes any that is free$",
+        ),
     ):
         LiveServer(tmp_path / "run.ledger", port=server.server_address[1])
+
+
+def test_an_address_that_is_not_of_this_machine_is_no_matter_of_ports(tmp_path):
+    with pytest.raises(SettingError, match=r"cannot listen on 192\.0\.2\.1") as refused:
+        LiveServer(tmp_path, host="192.0.2.1", token="s3cret")
+    assert "--port" not in str(refused.value)
+
+
+def test_the_page_has_an_address_by_every_name_of_the_machine(folder):
+    with serving(folder, token="s3cret") as server:
+        port = server.server_address[1]
+        assert server.url_at("node-7") == f"http://node-7:{port}/?token=s3cret"
+        assert server.url_at("::1") == f"http://[::1]:{port}/?token=s3cret"
+
+
+@pytest.mark.parametrize(
+    ("host", "everywhere"),
+    [("0.0.0.0", True), ("::", True), ("127.0.0.1", False), ("node-7", False)],
+)
+def test_what_stands_for_all_addresses(host, everywhere):
+    assert is_everywhere(host) is everywhere
 
 
 @pytest.mark.parametrize(

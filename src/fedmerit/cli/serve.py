@@ -2,13 +2,14 @@
 
 import os
 import secrets
+import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedmerit.cli.output import console
-from fedmerit.report.serve import LiveServer, is_loopback
+from fedmerit.report.serve import LiveServer, is_everywhere, is_loopback
 from fedmerit.validation import check_number
 
 TOKEN_VARIABLE = "FEDMERIT_TOKEN"
@@ -40,7 +41,18 @@ def serve(
         token = secrets.token_urlsafe(24)
     try:
         with LiveServer(source, host=host, port=port, token=token, every=every) as server:
-            console.print(f"open: {server.url}", soft_wrap=True, markup=False, highlight=False)
+            addresses = [server.url]
+            if is_everywhere(host):  # no address to open elsewhere, but a name is
+                addresses.append(server.url_at(socket.gethostname()))
+            told = " or ".join(addresses)
+            console.print(f"open: {told}", soft_wrap=True, markup=False, highlight=False)
+            if not server.library.runs():
+                console.print(
+                    f"there is no run in {source} yet; the page shows one as soon as there is",
+                    soft_wrap=True,
+                    markup=False,
+                    highlight=False,
+                )
             console.print("Ctrl-C ends it", highlight=False)
             server.serve_forever()
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from errno import EADDRINUSE
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
@@ -203,20 +204,25 @@ class LiveServer(ThreadingHTTPServer):
             self.address_family = AF_INET6
         self.token, self.host = token, host
         self.listeners = threading.BoundedSemaphore(MOST_LISTENERS)
-        library = Library(path)
-        self.site, self.watcher = Site(library), Watcher(library, every)
+        self.library = Library(path)
+        self.site, self.watcher = Site(self.library), Watcher(self.library, every)
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
             self.watcher.stop()
             raise SettingError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}"
+                + ("; --port 0 takes any that is free" if error.errno == EADDRINUSE else "")
             ) from error
 
     @property
     def url(self) -> str:
         """Where the page is, with the token if there is one."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.url_at(self.host)
+
+    def url_at(self, name: str) -> str:
+        """Return where the page is by another name of this machine."""
+        host = f"[{name}]" if ":" in name else name
         address = f"http://{host}:{self.server_address[1]}/"
         return address if self.token is None else f"{address}?{urlencode({'token': self.token})}"
 
@@ -235,6 +241,14 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_everywhere(host: str) -> bool:
+    """Return whether `host` stands for all addresses of this machine."""
+    try:
+        return ip_address(host).is_unspecified
     except ValueError:
         return False
 
