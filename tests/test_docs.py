@@ -11,6 +11,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 import fedmerit
 from fedmerit.cli.app import app
 from fedmerit.errors import MissingExtraError
+from fedmerit.evidence.cohort import lack_of_power
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -107,6 +109,66 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_that_installs_says_from_where():
+    """Until fedmerit is on PyPI, `pip install` alone finds nothing."""
+    pages = {
+        page: page.read_text(encoding="utf-8")
+        for page in [*PAGES, *sorted((ROOT / "examples").rglob("*.md"))]
+    }
+    installing = [page for page, text in pages.items() if "pip install 'fedmerit" in text]
+    assert len(installing) > 6
+    for page in installing:
+        if page.name != "pay-clients.md":
+            assert "index.md#install)" in pages[page], f"{name_of(page)} does not say from where"
+    assert re.search("^## Install$", pages[ROOT / "docs" / "index.md"], re.M)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "examples").rglob("*.md")), ids=name_of)
+def test_links_of_examples_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
+
+
+def test_every_example_says_what_it_is_and_is_listed():
+    listed = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    folders = [path.name for path in (ROOT / "examples").iterdir() if path.is_dir()]
+    assert len(folders) == 4
+    for name in folders:
+        assert f"[{name}]({name}/README.md)" in listed
+        assert "pip install" in (ROOT / "examples" / name / "README.md").read_text("utf-8")
+
+
+def test_the_round_that_the_start_saves_runs_alone_and_is_the_one_it_scores(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scored, saved = (
+        block for block in blocks(ROOT / "docs" / "index.md", "python") if "updates[5] =" in block
+    )
+    first, alone = {}, {}
+    exec(scored, first)
+    exec(saved, alone)
+    assert np.array_equal(first["updates"], alone["updates"])
+    with np.load("updates.npz") as found:
+        assert list(found) == alone["clients"]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "index.md"], ids=name_of)
+def test_ids_become_text_as_pages_say(page):
+    assert "Client ids become text" in page.read_text(encoding="utf-8")
+    rng = np.random.default_rng(0)
+    with fedmerit.Server(np.zeros(500)) as server:
+        result = server.settle(updates={0: rng.normal(size=500), 1: rng.normal(size=500)})
+    assert result.weights["0"] == result.weights["1"] == 0.5
+
+
+def test_how_many_parameters_are_needed_is_what_the_code_asks_for():
+    page = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    needed = int(re.search(r"so (\d+) with twelve vectors", page)[1])
+    vectors = np.ones((12, 1))
+    assert lack_of_power(needed, vectors) == ""
+    assert f"at least {needed} parameters" in lack_of_power(needed - 1, vectors)
 
 
 def test_readme_examples_have_at_most_15_lines():

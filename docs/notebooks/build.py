@@ -73,7 +73,10 @@ def page_of(book: Any, pictures: Path) -> str:
             continue
         parts.append(f"    {cell.source}".replace("\n", "\n    ").replace("\n    \n", "\n\n"))
         parts += [shown for output in cell.outputs for shown in _shown(output, pictures)]
-    note = "*Made from [the notebook](notebooks/own_federation.ipynb), which the tests run.*"
+    note = (
+        "*Made from [the notebook](notebooks/own_federation.ipynb), which the tests run. "
+        "[How to install fedmerit](index.md#install).*"
+    )
     return "\n\n".join([parts[0], note, *parts[1:]]) + "\n"
 
 

@@ -3,6 +3,10 @@
 #
 # Eight hospitals train a small network on handwritten digits, in plain NumPy. One of them replays what the
 # server sent last, one sends noise. Nobody tells the server, and the server has no test data.
+#
+# It needs scikit-learn for the digits, pandas for the data frame and matplotlib for the picture:
+# `pip install 'fedmerit[sim,frames,report]'`, or `pip install scikit-learn pandas matplotlib` beside fedmerit. Until fedmerit is on
+# PyPI, install it from its source folder.
 
 # %%
 import numpy as np
