@@ -85,9 +85,15 @@ def page(outcomes: list[Outcome]) -> str:
         "",
         *(_table(bad) if bad else ["None."]),
         "",
-        "## All",
+        "## As expected",
         "",
-        *_table(outcomes),
+        "| kind | entry | fault | seen |",
+        "|---|---|---|---|",
+        *(
+            f"| {o.fault.kind} | {o.fault.entry} | {cell(o.fault.name)} | {cell(o.seen)} |"
+            for o in outcomes
+            if o not in bad
+        ),
         "",
     ]
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """Files from strangers: `fedmerit score`, data sets, settings in words, `fedmerit report`."""
 
 import gzip
+import os
 import pickle
 import struct
 import tempfile
@@ -67,6 +68,10 @@ def _rounds() -> Iterator[Fault]:
     yield row("empty .npz", "a.npz", "must be a .npz file", lambda p: p.write_bytes(b""))
     yield row("text for .npz", "a.npz", "must be a .npz file", lambda p: p.write_text("hello"))
     yield row("another ending", "a.csv", "must end in", lambda p: p.write_text("1,2"))
+    for ending in (".npz", ".npy", ".safetensors", ".pt"):
+        yield row(f"a pipe named {ending}", f"a{ending}", "must be a file", os.mkfifo)
+        yield row(f"a device without an end named {ending}", f"a{ending}", "must be a file",
+                  lambda p: p.symlink_to("/dev/zero"))  # fmt: skip
     yield row("no arrays", "a.npz", "at least one array", lambda p: np.savez(p))
     yield row("object array (a pickle that runs code)", "a.npz", "must hold arrays of numbers",
               _npz(updates=np.array([Evil()], dtype=object)))  # fmt: skip

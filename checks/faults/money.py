@@ -207,6 +207,9 @@ def _rules() -> Iterator[Fault]:
         "fee-plus-bonus:fee=3,budget=5,minimum=4": "minimum must be at most the fee",
         "fee-plus-bonus:fee=3,budget=5,floor=9": "budget must be at least the floor",
         "affine:base=1,slope=1,cap=3,minimum=5": "minimum must be at most the cap",
+        "wage:wage=5,minimum=50": "minimum must be at most wage times most",
+        f"wage:wage={2**63 - 1}": "wage times most, without a cap, must be at most",
+        "positive:budget=100,budget=5": "must be given once",
     }
     for text, message in impossible.items():
         yield refused("input", "reward", text, message, partial(parse_reward, text))

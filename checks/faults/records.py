@@ -12,7 +12,8 @@ from typing import Any
 
 from checks.faults.base import Fault, refused, survived
 from checks.faults.ledger import record
-from fedmerit.errors import FedMeritError
+from fedmerit.errors import FedMeritError, LedgerError
+from fedmerit.files import whole_file
 from fedmerit.ledger import Ledger, SigningKey, read_head, read_log
 from fedmerit.ledger.export import export
 from fedmerit.ledger.heads import to_json
@@ -331,14 +332,71 @@ def _heads() -> Iterator[Fault]:
             with Ledger.open(path, read_only=True) as ledger:
                 return ledger.anchor(log, key=witness)
 
-    for name, change in {"is cut": cut, "was continued from a backup": continued}.items():
+    def longer(path: Path) -> None:
+        continued(path)
+        append_to(path, 4, key)
+        append_to(path, 5, key)
+
+    takes_back = {
+        "is cut": (cut, "heads of a ledger must go on"),
+        "was continued from a backup": (continued, "heads of a ledger must go on"),
+        "was continued from a backup, and is longer": (longer, "must go on from its anchors"),
+    }
+    for name, (change, message) in takes_back.items():
         yield refused(
             "conduct",
             "ledger witness",
             f"the head of a ledger that {name}",
-            "heads of a ledger must go on",
+            message,
             partial(witnessed, change),
         )
+
+    def built_upon(intruder: SigningKey | None) -> object:
+        with some_ledger(key=key) as path:
+            with Ledger.open(path, key=intruder) as ledger:
+                ledger.start_run({}, "1")
+            append_to(path, 4, key)
+            return "signed"
+
+    for name, intruder in {"without a key": None, "with another key": witness}.items():
+        yield refused(
+            "conduct",
+            "ledger",
+            f"somebody added a run {name}; the operator goes on",
+            "the newest entry must not be built upon",
+            partial(built_upon, intruder),
+        )
+
+    def overwritten() -> object:
+        with some_ledger() as path:
+            log = path.with_name("heads.log")
+            with Ledger.open(path, read_only=True) as ledger:
+                ledger.anchor(log)
+            before = log.read_bytes()
+            try:
+                with whole_file(log) as other:
+                    other.write_text("{}")
+            except FileExistsError as error:
+                assert log.read_bytes() == before, "the log is gone"
+                raise LedgerError(str(error)) from None
+            return "the log is gone"
+
+    yield refused(
+        "conduct",
+        "ledger",
+        "another file is written over a log of heads",
+        "nothing may take the place",
+        overwritten,
+    )
+
+    def deep() -> object:
+        config: object = 1
+        for _ in range(200):
+            config = [config]
+        with some_ledger() as path, Ledger.open(path) as ledger:
+            return ledger.start_run({"a": config}, "1")
+
+    yield refused("input", "ledger", "a configuration 200 levels deep", "at most 100 deep", deep)
 
     def behind() -> object:
         with some_ledger(key=key) as path:

@@ -95,7 +95,7 @@ def _tables(rows: Rows, partition: str) -> list[Table]:
 
 
 def draw(rows: Rows, figure: Any) -> None:
-    """Draw heat maps of ROC AUC and reward."""
+    """Draw heat maps of ROC AUC and reward; the tables have the numbers."""
     maps = [table for table in tables(rows) if "by scorer" in table.title]
     figure.set_size_inches(11, 2.9 * len(maps))
     for axes, table in zip(
@@ -105,9 +105,6 @@ def draw(rows: Rows, figure: Any) -> None:
         low, high, colours = (0, 1, "RdYlGn") if good else (0, 1.5, "RdYlGn_r")
         values = np.array([row[1:] for row in table.rows], dtype=float)
         axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="none")
-        for (y, x), value in np.ndenumerate(values):
-            if value == value and round(value, 2):  # what is nothing is seen by its colour
-                axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=6)
         axes.set_xticks(range(len(table.columns) - 1), table.columns[1:], rotation=60, fontsize=8)
         axes.set_yticks(range(len(table.rows)), [row[0] for row in table.rows], fontsize=8)
         axes.set_title(table.title, fontsize=9)

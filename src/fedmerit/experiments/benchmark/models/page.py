@@ -14,6 +14,7 @@ from fedmerit.experiments.benchmark.statistics import mean
 
 Rows = Sequence[ModelRow]
 WORSE = 0.005
+_SEEN = 0.05  # of a value in a cell of a heat map: less is told by its colour
 
 _SETTINGS = """\
 Federations of PyTorch models around a `fedmerit.Server` with its default settings, which were not
@@ -136,9 +137,9 @@ def draw(rows: Rows, figure: Any) -> None:
         figure.subplots(1, 3, sharey=True), maps, strict=True
     ):
         values = np.array([[_shown(rows, t, b, title) for t in tasks] for b in behaviours])
-        axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
+        axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="none")
         for (y, x), value in np.ndenumerate(values):
-            if value == value and abs(value) >= WORSE:  # what is nothing is seen by its colour
+            if value == value and abs(value) >= _SEEN:  # what is little is seen by its colour
                 axes.text(x, y, f"{value:.2f}", ha="center", va="center", fontsize=5)
         axes.set_xticks(range(len(tasks)), tasks, rotation=60, fontsize=7)
         axes.set_yticks(range(len(behaviours)), behaviours, fontsize=7)
