@@ -50,9 +50,11 @@ def executed(text: str, folder: str) -> Any:
         outputs = cell.get("outputs", [])
         # What a machine says to itself: that it compiles, for one.
         outputs[:] = [output for output in outputs if output.get("name") != "stderr"]
-        for output in outputs:
-            if "image/png" in output.get("data", {}):
-                output["data"]["image/png"] = _smaller(output["data"]["image/png"])
+        for data in (output.get("data", {}) for output in outputs):
+            if "image/png" in data:
+                data["image/png"] = _smaller(data["image/png"])
+            if "text/html" in data:
+                del data["text/plain"]  # the same again, and longer
     return book
 
 
