@@ -192,9 +192,11 @@ def test_runs_are_listed_and_two_are_compared(quiet_page, served, tmp_path):
     holds(page, "compare-table", 2)
     row = page.locator("#compare-table tbody tr", has_text=HOSTILE)
     cells = row.locator("td").all_inner_texts()
+    assert cells[:3] == ["1", "1", "="]
     assert cells[3:9] == ["50.0 %", "90.0 %", "+40.0 %", "50", "90", "+40"]
     row = page.locator("#compare-table tbody tr", has_text="bea")
-    assert row.locator("td").all_inner_texts()[3:6] == ["50.0 %", "10.0 %", "\u221240.0 %"]
+    cells = row.locator("td").all_inner_texts()
+    assert cells[:6] == ["2", "2", "=", "50.0 %", "10.0 %", "\u221240.0 %"]
     with Ledger.open(tmp_path / "merit.ledger") as ledger:  # the comparison is live as well
         ledger.resume_run(1)
         ledger.append(RoundRecord(2, clients, metrics={"auc": 0.9}))
