@@ -24,6 +24,7 @@ from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
 from fedmerit.simulation.training import LocalTraining
 
+expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.slow
 CALLED = (
     "Aarhus", "Basel", "Cork", "Dresden", "Evora", "Florence", "Ghent", "Haarlem", "Ioannina",
@@ -82,19 +83,35 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "options"),
+    ("name", "path", "options", "seen"),
     [
-        ("live", "run?id=merit.ledger~1", wide(1360)),
-        ("compare", "compare?a=fedavg.ledger~1&b=merit.ledger~1", wide(1130)),
-        ("client", "run?id=merit.ledger~1#client=5", wide(1130)),
-        ("report", "run?id=merit.ledger~1#ranking", wide(1800)),
-        ("report-phone", "run?id=merit.ledger~1", PHONE),
+        ("live", "run?id=merit.ledger~1", wide(1360), "#metric-chart"),
+        (
+            "compare",
+            "compare?a=fedavg.ledger~1&b=merit.ledger~1",
+            wide(1430),
+            "#compare-table tbody tr:nth-child(4) > :first-child",
+        ),
+        (
+            "client",
+            "run?id=merit.ledger~1#client=5",
+            wide(1490),
+            "#statement-table tbody tr:nth-child(4) > :first-child",
+        ),
+        (
+            "report",
+            "run?id=merit.ledger~1#ranking",
+            wide(1800),
+            "#rank-table tbody tr:nth-child(4) > :first-child",
+        ),
+        ("report-phone", "run?id=merit.ledger~1", PHONE, "#tiles"),
     ],
 )
-def test_pictures_come_out(runs, quiet_page, served, folder, name, path, options):
+def test_pictures_come_out(runs, quiet_page, served, folder, name, path, options, seen):
     server = served(runs)
     page = quiet_page(server.url + path, within=server.url, **options)
     page.wait_for_selector("#live[data-state=on]")
+    expect(page.locator(seen)).to_be_in_viewport(ratio=1)  # what its caption speaks of
     out = folder / f"{name}.png"
     page.screenshot(path=out)
     picture = Image.open(out).convert("RGB")
