@@ -67,6 +67,12 @@ def marked(name):
     return pytest.param(name, marks=mark if name in TRAINING else ())
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_argument_and_option_says_what_it_is(name):
+    for parameter in COMMANDS[name].params:
+        assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
 def test_help_flows_on_terminals_of_any_width():
     """A line break of a docstring is for the source; lists keep theirs."""
     root = typer.main.get_command(app)
