@@ -312,3 +312,13 @@ def test_a_wage_that_is_never_worth_sending_is_refused() -> None:
 def test_a_setting_is_given_once() -> None:
     with pytest.raises(SettingError, match="must be given once, got budget twice"):
         parse_reward("positive:budget=100,budget=5")
+
+
+def test_a_floor_that_the_pot_cannot_reach_is_lowered_or_dropped() -> None:
+    rule = FeePlusBonus(budget=40, fee=10, floor=30, minimum=10)
+    assert rule.within(2, 0).floor == 30
+    assert rule.within(4, 0).floor == 20
+    dear = FeePlusBonus(budget=60, fee=20, floor=50, minimum=20)
+    assert [dear.within(count, 0).floor for count in (2, 3, 60, 1000)] == [50, 40, 21, 20]
+    poor = FeePlusBonus(budget=40, fee=0, floor=30, minimum=20)
+    assert [poor.within(count, 0).floor for count in (1, 2, 3)] == [30, 20, 0]

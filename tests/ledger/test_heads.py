@@ -385,3 +385,12 @@ def test_no_keys_are_not_any_key(path: Path) -> None:
         pytest.raises(LedgerError, match="must be a key or several, got none"),
     ):
         ledger.verify(public_key=[])
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "f" * 64], ids=["below", "above"])
+def test_a_second_head_for_as_many_entries_is_refused(path: Path, log: Path, digest: str) -> None:
+    anchor(path, log)
+    (line,) = read_log(log)
+    other = replace(line.head, hash=digest, public_key=None, signature=None)
+    with pytest.raises(LedgerCorruptError, match="two chains were continued from one copy"):
+        append_head(log, other)
