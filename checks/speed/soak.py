@@ -21,6 +21,7 @@ from checks import ROOT
 from checks.speed.browser import opened
 from checks.speed.timing import machine
 from fedmerit.behaviours import Assignment
+from fedmerit.evidence.past import REPORTS, SKETCHED
 from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.experiments.picture import save
 from fedmerit.ledger import Ledger, RunRecorder
@@ -164,6 +165,7 @@ def main() -> None:
     warm, last = meter.megabytes[WARM_UP], meter.megabytes[-1]
     slope = np.polyfit(range(ROUNDS - WARM_UP), meter.megabytes[WARM_UP:], 1)[0]
     joined = (meter.seen[-1] - meter.seen[WARM_UP]) * parameters * 4 / 2**20
+    sketched = 1000 * REPORTS * min(parameters, SKETCHED) * 4 / 2**20
     lines = [
         "# Soak",
         "",
@@ -183,7 +185,9 @@ def main() -> None:
         "",
         f"Slope after round {WARM_UP}: {slope * 1000:+.1f} kB a round. The last report of every "
         f"client is remembered, up to 1,000: the {meter.seen[-1] - meter.seen[WARM_UP]} clients "
-        f"first seen after round {WARM_UP} account for {joined:.1f} MB.",
+        f"first seen after round {WARM_UP} account for {joined:.1f} MB. Of its newest {REPORTS} "
+        f"reports {min(parameters, SKETCHED):,} parameters are kept: that comes to at most "
+        f"{sketched:.0f} MB for 1,000 clients, and then grows no more.",
         f"Clients seen: {meter.seen[-1]}; replies rejected: {meter.rejected}.",
         f"Ledger: {recorded} rounds, {size:.1f} MB, "
         + ("verifies." if checked.ok else f"does NOT verify: {checked.problem}."),
