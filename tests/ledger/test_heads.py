@@ -394,3 +394,12 @@ def test_a_second_head_for_as_many_entries_is_refused(path: Path, log: Path, dig
     other = replace(line.head, hash=digest, public_key=None, signature=None)
     with pytest.raises(LedgerCorruptError, match="two chains were continued from one copy"):
         append_head(log, other)
+
+
+def test_a_head_that_is_signed_later_is_no_second_head(path: Path, log: Path) -> None:
+    with Ledger.open(path, read_only=True) as ledger:
+        head = ledger.signed_head()
+    log.parent.mkdir()
+    append_head(log, replace(head, public_key=None, signature=None))
+    assert append_head(log, head).head == head
+    assert len(read_log(log)) == 2
