@@ -1,5 +1,7 @@
 """Replies are hostile: each fault costs one client its round, with a reason, and nobody else."""
 
+import logging
+
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -279,7 +281,7 @@ def test_replies_that_no_strategy_needs_are_released_as_they_are_read():
     assert all(not reply.content for reply in kept)
 
 
-def test_a_clients_name_is_a_label_only(tmp_path):
+def test_a_clients_name_is_a_label_only(tmp_path, caplog):
     def named(number, name):
         def reply(message):
             answer = working(number)(message)
@@ -293,12 +295,14 @@ def test_a_clients_name_is_a_label_only(tmp_path):
     strategy = FedMerit(fraction_evaluate=0.0, record=records.append, ledger=ledger)
     arrays = ArrayRecord({n: Array(v) for n, v in MODEL.items()})
     nodes = {number: named(number, "hospital\x1b[2J\n" * 30) for number in (10, 11, 12)}
-    strategy.start(LocalGrid(nodes), arrays, num_rounds=1)
+    with caplog.at_level(logging.INFO, "flwr"):
+        strategy.start(LocalGrid(nodes), arrays, num_rounds=1)
     assert [client.client for client in records[0].clients] == ["10", "11", "12"]
     assert [client.label for client in records[0].clients] == [strategy.labels["10"]] * 3
     assert strategy.labels["10"].startswith("hospital")
     assert len(strategy.labels["10"]) <= 60
     assert strategy.labels["10"].isprintable()
+    assert f"10 (calls itself {strategy.labels['10']!r}): 1 rounds" in caplog.text
     with Ledger.open(ledger, read_only=True) as opened:
         (recorded,) = opened.rounds()
     assert {client.label for client in recorded.clients} == {strategy.labels["10"]}
