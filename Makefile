@@ -1,19 +1,18 @@
-# make check - while you work: lint, types and the fast tests   make test  - before you hand it over
-# make long  - the tests that take long; CI runs both            make docs  - build the documentation into site/
+# make check - while you work: lint, types and the fast tests   make test  - all of it, before you hand it over
 # make coverage - the fast tests, and how much they run         make demo  - set up .venv, run the main job
 # make bench - speed, as ratios inside one run                  make clean - remove what these made
 # make faults - provoke every fault of docs/results/faults.md   make fuzz  - random bytes for every parser
 # make package - build the wheel, install it alone, use it      make flare - add NVIDIA FLARE, run its tests
-# make pictures - the screenshots in docs/images
+# make docs  - build the documentation into site/               make pictures - the screenshots in docs/images
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
 # A process per core; tests of one file stay together, because they share what is costly to make.
 PARALLEL := -n logical --dist loadfile
-FAST := not slow and not waits and not long
+FAST := not slow and not waits
 
-.PHONY: setup warm browser check test lint fast unit long unit-nojit coverage demo bench docs pictures flare faults fuzz package clean
+.PHONY: setup warm browser check test lint fast unit unit-works unit-waits unit-nojit coverage demo bench docs pictures flare faults fuzz package clean
 
 setup: $(VENV)/.ready
 
@@ -48,12 +47,15 @@ browser:
 fast: warm
 	$(BIN)/pytest $(PARALLEL) -m "$(FAST)"
 
+# Federations of real processes mostly wait for each other: they run beside what keeps the cores busy.
 unit: warm browser
-	$(BIN)/pytest $(PARALLEL) -rs -m "not waits and not long"
+	$(MAKE) --jobs 2 unit-works unit-waits
 
-# Federations of real processes, statistics of many draws, hundreds of crashes: the rest of the tests.
-long: warm
-	$(BIN)/pytest $(PARALLEL) -rs -m "waits or long"
+unit-works: warm
+	$(BIN)/pytest $(PARALLEL) -rs -m "not waits"
+
+unit-waits: warm
+	$(BIN)/pytest $(PARALLEL) -rs -m waits
 
 # The same laws with the compiler off: what the kernels say in plain Python is what they compute.
 unit-nojit: setup

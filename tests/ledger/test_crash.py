@@ -11,7 +11,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.long
 def test_two_hundred_killed_writers_lose_nothing_they_reported(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.ledger.crash_nursery", str(tmp_path), "200", "1"],

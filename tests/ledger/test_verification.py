@@ -113,7 +113,7 @@ def content(path: Path) -> list:
         return [ledger.runs(), rounds, ledger.summaries(), ledger.payouts(), ledger.head]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_flipped_byte_of_the_file_is_found_or_touches_no_content(path: Path) -> None:
     make_ledger(path, rounds=4)
     original = path.read_bytes()

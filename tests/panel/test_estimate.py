@@ -31,7 +31,7 @@ def test_two_clients_and_a_visitor_by_hand():
     assert found.of("nobody")[0] == 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_estimates_are_unbiased():
     sums = np.zeros(8)
     runs = 150
@@ -42,7 +42,7 @@ def test_estimates_are_unbiased():
     np.testing.assert_allclose(sums / runs, WORTH - WORTH.mean(), atol=0.004)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "taste"), [(0.02, 0.0), (0.005, 0.02)])
 def test_intervals_cover_what_they_should(noise, taste):
     """With tastes, the truth is what the judges who were drawn from a population say on average."""

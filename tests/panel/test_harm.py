@@ -26,7 +26,7 @@ def test_a_client_that_harms_is_named_in_a_few_rounds_and_nobody_else():
     assert named[3] == ["c09"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_clients_that_add_nothing_are_named_at_the_stated_rate():
     """A quarter of the clients add exactly nothing: the edge of what must not be named."""
     named = 0

@@ -493,7 +493,6 @@ def plain_places(value, at=()):
 ODD = [None, [], {}, "x", -1, 10**30, 1.5, True, "\ud800", [[]], {"class": "Panel"}, [10**12]]
 
 
-@pytest.mark.long
 def test_plain_values_of_another_kind_are_told_before_anything_is_built(tmp_path, monkeypatch):
     """Whoever can write the file can give it the right digest too."""
     monkeypatch.chdir(tmp_path)  # a ledger may be named anything
