@@ -112,18 +112,20 @@ def test_a_folder_without_runs_is_served_and_said_to_be_empty(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "fedmerit", *arguments], stdout=subprocess.PIPE, text=True
     )
-    first, second = process.stdout.readline(), process.stdout.readline()
-    port, token = re.match(r"open: http://0\.0\.0\.0:(\d+)/\?token=(\S+) or ", first).groups()
-    assert first.endswith(f" or http://{socket.gethostname()}:{port}/?token={token}\n")
-    assert second == (
-        f"there is no run in {tmp_path} yet; the page shows one as soon as there is\n"
-    )
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)
-    connection.request("GET", "/", headers={"Cookie": f"fedmerit={token}"})
-    assert connection.getresponse().status == 200
-    connection.close()
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60)[0].endswith("ended\n")
+    try:
+        first, second = process.stdout.readline(), process.stdout.readline()
+        port, token = re.match(r"open: http://0\.0\.0\.0:(\d+)/\?token=(\S+) or ", first).groups()
+        assert first.endswith(f" or http://{socket.gethostname()}:{port}/?token={token}\n")
+        assert second == (
+            f"there is no run in {tmp_path} yet; the page shows one as soon as there is\n"
+        )
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)
+        connection.request("GET", "/", headers={"Cookie": f"fedmerit={token}"})
+        assert connection.getresponse().status == 200
+        connection.close()
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -72,10 +72,17 @@ def writer():
 
 def shows(page, rounds):
     expect(page.locator("#tiles dd").first).to_have_text(str(rounds))
+    is_settled(page)
 
 
 def holds(page, table, rows):
     expect(page.locator(f"#{table} tbody tr")).to_have_count(rows)
+    is_settled(page)
+
+
+def is_settled(page):
+    """A page reads again when it begins to listen, and a link that is drawn anew loses a click."""
+    expect(page.locator("#live")).to_have_text("live")
 
 
 def run_page(server):
@@ -157,6 +164,7 @@ def test_two_hundred_clients_and_a_hostile_name(quiet_page, served, writer, tmp_
     shows(page, 3)
     holds(page, "rank-table", 201)  # one was only rejected
     page.get_by_label("Find a client").fill("<script>")
+    holds(page, "rank-table", 1)
     page.locator("#rank-table tbody th a").first.click()
     expect(page.locator("#client-title")).to_have_text(HOSTILE)
     process.write()
