@@ -1,4 +1,5 @@
-# make check - while you work: lint, types and the fast tests   make test  - all of it, before you hand it over
+# make check - while you work: lint, types and the fast tests   make test  - all tests but the federations
+# make federations - real SuperLinks, SuperNodes and Ray; CI runs this after make test
 # make coverage - the fast tests, and how much they run         make demo  - set up .venv, run the main job
 # make bench - speed, as ratios inside one run                  make clean - remove what these made
 # make faults - provoke every fault of docs/results/faults.md   make fuzz  - random bytes for every parser
@@ -10,9 +11,13 @@ BIN := $(VENV)/bin
 EXTRAS := all,docs,dev
 # A process per core; tests of one file stay together, because they share what is costly to make.
 PARALLEL := -n logical --dist loadfile
-FAST := not slow and not waits
+# One more for all tests, because those of browsers and commands wait for another process.
+PARALLEL_AND_ONE := -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)") --dist loadfile
+FAST := not slow and not federation
+# Tests start hundreds of processes: bytecode is kept, also where a machine says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup warm browser check test lint fast unit unit-works unit-waits unit-nojit coverage demo bench docs pictures flare faults fuzz package clean
+.PHONY: setup warm browser check test lint fast unit federations unit-nojit coverage demo bench docs pictures flare faults fuzz package clean
 
 setup: $(VENV)/.ready
 
@@ -47,15 +52,12 @@ browser:
 fast: warm
 	$(BIN)/pytest $(PARALLEL) -m "$(FAST)"
 
-# Federations of real processes mostly wait for each other: they run beside what keeps the cores busy.
 unit: warm browser
-	$(MAKE) --jobs 2 unit-works unit-waits
+	$(BIN)/pytest $(PARALLEL_AND_ONE) -rs -m "not federation"
 
-unit-works: warm
-	$(BIN)/pytest $(PARALLEL) -rs -m "not waits"
-
-unit-waits: warm
-	$(BIN)/pytest $(PARALLEL) -rs -m waits
+# Each starts a dozen processes, which mostly wait for each other.
+federations: warm
+	$(BIN)/pytest $(PARALLEL) -rs -m federation
 
 # The same laws with the compiler off: what the kernels say in plain Python is what they compute.
 unit-nojit: setup

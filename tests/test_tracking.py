@@ -61,6 +61,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert any("script" in tag and "<" not in tag for tag in events.Tags()["scalars"])
 
 
+@pytest.mark.slow
 def test_mlflow_reads_what_was_written(tmp_path, monkeypatch):
     from mlflow.tracking import MlflowClient
 

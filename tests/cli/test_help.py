@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
 
 
 def marked(name):
-    mark = pytest.mark.waits if name == "fedmerit flower-demo" else pytest.mark.slow
+    mark = pytest.mark.federation if name == "fedmerit flower-demo" else pytest.mark.slow
     return pytest.param(name, marks=mark if name in TRAINING else ())
 
 

@@ -49,6 +49,7 @@ def test_rounds_without_a_client_do_not_count_against_it(rng):
     assert late.e_value < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [2.0, 5.0, 12.0])
 def test_chance_of_ever_flagging_a_weak_worker_is_bounded(least, rng):
     """At the border of the hypothesis, looking after every one of 60 rounds."""

@@ -106,6 +106,7 @@ def test_verdicts_follow_the_numbers(tmp_path):
     assert markdown(statements(tmp_path)).count("\n") == 2 + len(found)
 
 
+@pytest.mark.slow
 def test_the_assumption_is_tested_on_many_pairs(log, tmp_path):
     tested, files = check_assumptions(log, tmp_path, 0, quick=True)
     by_group = {row.group: row for row in tested}

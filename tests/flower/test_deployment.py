@@ -18,7 +18,7 @@ from fedmerit.flower.local import LocalGrid
 from fedmerit.ledger import Ledger
 
 pytestmark = [
-    pytest.mark.waits,
+    pytest.mark.federation,
     pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc"),
 ]
 

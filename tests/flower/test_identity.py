@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 from fedmerit.flower.deployment import CONNECTION, Deployment, Security
 
-pytestmark = pytest.mark.waits
+pytestmark = pytest.mark.federation
 
 
 def pem(key):

@@ -6,7 +6,7 @@ from fedmerit.flower.demo import follow
 from fedmerit.flower.deployment import Deployment, example_app
 from fedmerit.ledger import Ledger
 
-pytestmark = pytest.mark.waits
+pytestmark = pytest.mark.federation
 
 NODES, ROUNDS, PAIRS = 4, 1, 1
 SETTINGS = {

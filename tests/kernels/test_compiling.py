@@ -37,12 +37,14 @@ def run(code, **variables):
     )
 
 
+@pytest.mark.slow
 def test_the_first_compiling_of_a_process_is_said_once_and_what_was_kept_is_not_compiled(tmp_path):
     first, second = (run(UNTOLD, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert first.stderr.splitlines() == [NOTICE]
     assert second.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", [True, False], ids=["home", "no home"])
 def test_a_package_that_cannot_be_written_keeps_its_kernels_elsewhere(tmp_path, home):
     """A file in place of __pycache__ keeps everybody from writing there, the administrator too."""

@@ -165,6 +165,7 @@ def planted(path: Path, how: str, tmp_path: Path) -> Path:
     return other
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="links and pipes")
 @pytest.mark.parametrize("how", ["link", "hard link", "dangling link", "pipe", "endless", "folder"])
 def test_the_note_of_a_writer_is_written_nowhere_else(path: Path, tmp_path: Path, how: str) -> None:
@@ -315,6 +316,7 @@ DAMAGE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_row_ends_in_an_error_of_ours_wherever_it_is_met(path: Path, damage: str) -> None:
     from typer.testing import CliRunner

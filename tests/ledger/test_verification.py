@@ -80,6 +80,7 @@ def forgeries(value: object) -> list[object]:
     return [bytes([value[0] ^ 1]) + value[1:], value[:-1] + bytes([value[-1] ^ 128]), value[1:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed", [False, True])
 def test_every_forged_cell_is_found(path: Path, signed: bool) -> None:
     make_ledger(path, rounds=2, key=SigningKey.generate() if signed else None)

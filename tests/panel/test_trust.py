@@ -39,6 +39,7 @@ def test_a_panel_of_one_mind_keeps_every_voice():
         assert min(voice_by_name(rounds).values()) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lies", "share"),
     [
@@ -57,6 +58,7 @@ def test_who_says_the_opposite_has_no_voice(lies, share):
         assert correlation(rounds) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [2, 6, 9])
 def test_noise_costs_precision_and_no_more(share):
     liars = set(names(20)[:share])

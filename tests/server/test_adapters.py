@@ -5,14 +5,14 @@ import pytest
 
 import fedmerit
 
-torch = pytest.importorskip("torch")
-peft = pytest.importorskip("peft")
-transformers = pytest.importorskip("transformers")
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float32], ids=str)
-def test_state_dicts_of_peft_are_settled_as_they_come(kind):
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float32"])
+def test_state_dicts_of_peft_are_settled_as_they_come(name):
+    torch = pytest.importorskip("torch")
+    peft = pytest.importorskip("peft")
+    transformers = pytest.importorskip("transformers")
+    kind = getattr(torch, name)
     torch.manual_seed(0)
     shape = {"n_layer": 1, "n_head": 2, "n_embd": 32, "vocab_size": 64, "n_positions": 16}
     frozen = transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape))

@@ -289,6 +289,7 @@ def test_nothing_is_pickled(small):
     assert b"\x80\x04\x95" not in archive
 
 
+@pytest.mark.slow
 def test_save_is_whole_or_not_at_all(tmp_path):
     child = subprocess.run(
         [sys.executable, "-m", "tests.server.saving_child", str(tmp_path / "a.state")],
@@ -493,6 +494,7 @@ def plain_places(value, at=()):
 ODD = [None, [], {}, "x", -1, 10**30, 1.5, True, "\ud800", [[]], {"class": "Panel"}, [10**12]]
 
 
+@pytest.mark.slow
 def test_plain_values_of_another_kind_are_told_before_anything_is_built(tmp_path, monkeypatch):
     """Whoever can write the file can give it the right digest too."""
     monkeypatch.chdir(tmp_path)  # a ledger may be named anything

@@ -59,6 +59,7 @@ def federate(clients, parameters, kind, form, models):
         last = news
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [vector, by_name])
 def test_the_default_path_needs_nothing_else(form):
     for step in steps().values():

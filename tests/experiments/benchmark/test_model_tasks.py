@@ -50,6 +50,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_sends_what_it_says_and_can_be_trained(name, folder):
     task = make_task(name, 900, quick=True, folder=folder)

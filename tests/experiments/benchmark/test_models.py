@@ -223,6 +223,7 @@ def test_judging_compares_liars_with_the_others():
     assert clean.pay == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 def test_every_behaviour_gives_a_row(bench, behaviour):
     row = bench.run(behaviour)
