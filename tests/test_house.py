@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from checks.studies.trace import settled_round
 from fedmerit.scorers import SCORERS
 
 SOURCE = Path(fedmerit.__file__).parent
+ROOT = Path(__file__).parents[1]
 TREES = {
     path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted(SOURCE.rglob("*.py"))
@@ -172,3 +174,26 @@ def test_one_settled_round_is_a_short_way_to_read():
     way = settled_round().without_kernels()
     assert len(way.files) <= 20
     assert way.hops <= 60
+
+
+def tracked():
+    """The files that git keeps, or a skip where this is not a clone."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a clone: there is no list of tracked files")
+    return [
+        path for name in listed.stdout.decode().split("\0")[:-1] if (path := ROOT / name).exists()
+    ]
+
+
+def test_the_tracked_tree_is_below_five_million_bytes():
+    assert sum(path.stat().st_size for path in tracked()) < 5_000_000
+
+
+def test_every_picture_is_shown_by_a_page():
+    files = tracked()
+    shown = "".join(
+        path.read_text(encoding="utf-8") for path in files if path.suffix in {".md", ".ipynb"}
+    )
+    pictures = [path for path in files if path.suffix in {".svg", ".png"} and "docs" in path.parts]
+    assert [path.name for path in pictures if path.name not in shown] == []
