@@ -85,6 +85,17 @@ def is_settled(page):
     expect(page.locator("#live")).to_have_text("live")
 
 
+# The server says that something changed when a page begins to listen, and when something did. Each
+# page is told at the same moment; one more answer of the server is time to read what changed.
+HEAR = """async () => {
+    const ear = new EventSource("/events");
+    const told = () => new Promise((next) => ear.addEventListener("changed", next, { once: true }));
+    await told();
+    heard = told();
+}"""
+HEARD = "heard.then(() => fetch('/data/runs')).then((answer) => answer.ok)"
+
+
 def run_page(server):
     return f"{server.url}run?id=run.ledger~1"
 
@@ -117,6 +128,40 @@ def test_a_run_that_is_being_written_is_followed(quiet_page, served, writer, tmp
     holds(page, "statement-table", 4)
     process.write()
     holds(page, "statement-table", 5)
+
+
+def test_a_click_is_not_lost_when_a_round_is_written_in_the_middle_of_it(
+    quiet_page, served, writer, tmp_path
+):
+    path = tmp_path / "run.ledger"
+    process = writer(str(path))
+    process.write()
+    server = served(path)
+    page = quiet_page(run_page(server), within=server.url)
+    shows(page, 1)
+    page.locator("#rank-table tbody th a", has_text="hospital-7").hover()
+    page.mouse.down()
+    page.evaluate(HEAR)
+    process.write()
+    page.evaluate(HEARD)
+    page.mouse.up()
+    expect(page.locator("#client-title")).to_have_text("hospital-7")
+    holds(page, "statement-table", 2)
+
+
+def test_a_page_is_not_drawn_again_because_another_run_wrote(quiet_page, served, writer, tmp_path):
+    write_ledger(tmp_path / "run.ledger", make_records(rounds=2))
+    process = writer(str(tmp_path / "other.ledger"))
+    process.write()
+    server = served(tmp_path)
+    page = quiet_page(run_page(server), within=server.url)
+    shows(page, 2)
+    page.evaluate("() => { row = document.querySelector('#rank-table tbody tr'); }")
+    page.evaluate(HEAR)
+    process.write()
+    page.evaluate(HEARD)
+    is_settled(page)
+    assert page.evaluate("row.isConnected")
 
 
 def test_the_page_server_dies_and_comes_back(quiet_page, writer, tmp_path):

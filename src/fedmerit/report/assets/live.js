@@ -5,25 +5,35 @@ let live = null;
 async function fetched(address) {
   const answer = await fetch(address, { cache: "no-store" });
   if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
-  return answer.json();
+  return answer.text();
 }
 
-// Calls `update` with what each address holds whenever the server says that something changed.
+// Calls `update` with what each address holds when that changed. While a button or finger is down
+// nothing is drawn: a link that is replaced between press and release loses its click.
 function follow(addresses, update) {
   const box = document.getElementById("live"), tell = (state, text) => { box.dataset.state = state; box.textContent = text; };
   box.hidden = false;
   tell("off", "connecting");
-  let busy = false, again = false;
+  let busy = false, again = false, pressed = false, drawn = [];
   const read = async () => {
-    if (busy) { again = true; return; }
+    if (busy || pressed) { again = true; return; }
     busy = true;
     try {
-      update(...(await Promise.all(addresses.map(fetched))));
+      const texts = await Promise.all(addresses.map(fetched));
+      if (pressed) again = true;
+      else if (texts.some((text, at) => text !== drawn[at])) {
+        update(...texts.map((text) => JSON.parse(text)));
+        drawn = texts;
+      }
       tell("on", "live");
     } catch (error) { tell("lost", `not read: ${error.message}`); }
     busy = false;
-    if (again) { again = false; read(); }
+    goOn();
   };
+  const goOn = () => { if (again && !pressed) { again = false; read(); } };
+  const release = () => setTimeout(() => { pressed = false; goOn(); });  // after the click
+  window.addEventListener("pointerdown", () => { pressed = true; });
+  for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, release);
   const listen = () => {
     live = new EventSource("/events");
     live.addEventListener("changed", read);
