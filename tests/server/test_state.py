@@ -534,6 +534,42 @@ def test_models_of_another_shape_are_told(tmp_path, models):
         Server.load(tmp_path / "b.state")
 
 
+@pytest.mark.parametrize("name", ["models", "reports", "sketches"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_arrays_that_are_not_finite_are_told(tmp_path, name, value):
+    with new(seed=5) as server:
+        server.settle(updates=updates(1))
+        server.save(tmp_path / "a.state")
+    arrays, meta = read_state(tmp_path / "a.state")
+    write_state(tmp_path / "b.state", {**arrays, name: arrays[name] + value}, meta)
+    with pytest.raises(CheckpointError, match=f"{name} of a state must be finite"):
+        Server.load(tmp_path / "b.state")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("round", -1), ("older", 0), ("remembered", -1), ("trust", {"ann": float("nan")})],
+)
+def test_numbers_that_no_server_has_are_told(tmp_path, name, value):
+    with new(seed=5) as server:
+        server.settle(updates=updates(1))
+        server.save(tmp_path / "a.state")
+    arrays, meta = read_state(tmp_path / "a.state")
+    write_state(tmp_path / "b.state", arrays, {**meta, name: value})
+    with pytest.raises(CheckpointError, match=f"{name} of .* must be"):
+        Server.load(tmp_path / "b.state")
+
+
+def test_a_ledger_that_is_not_there_is_told_and_none_is_made(tmp_path):
+    ledger, path = tmp_path / "a.ledger", tmp_path / "a.state"
+    with new(ledger=ledger, state=path) as server:
+        server.settle(updates=updates(1))
+    ledger.rename(tmp_path / "moved.ledger")
+    with pytest.raises(CheckpointError, match=r"give its place as ledger=\.\.\."):
+        Server.load(path)
+    assert not ledger.exists()
+
+
 def test_a_state_that_promises_large_arrays_takes_no_memory(tmp_path):
     with new(seed=5) as server:
         server.save(tmp_path / "a.state")

@@ -43,10 +43,12 @@ _META: Mapping[str, Any] = {
     "arrays": Sequence[tuple[str, Sequence[int], str]],
     "fixed": Sequence[str],
 }
+_LEAST = {"round": 0, "older": 1, "remembered": 0}
+_FINITE = ("models", "model", "reports", "sketches", "forecast")
 
 
 def check_state(arrays: Arrays, meta: object) -> None:
-    """Refuse plain values of another kind, and arrays that are not as they say.
+    """Refuse plain values that no server has, and arrays that are not as they say.
 
     Raises
     ------
@@ -70,6 +72,20 @@ def check_state(arrays: Arrays, meta: object) -> None:
                 )
     _check_models(arrays, parameters)
     _check_sketches(arrays, meta)
+    _check_values(arrays, meta)
+
+
+def _check_values(arrays: Arrays, meta: Mapping[str, Any]) -> None:
+    """Refuse numbers that a server never has: a model, for one, stays finite."""
+    for name, least in _LEAST.items():
+        if meta[name] < least:
+            raise CheckpointError(f"{name} of a state must be at least {least}, got {meta[name]}")
+    for name in _FINITE:
+        if name in arrays and not np.isfinite(arrays[name].astype(np.float64)).all():
+            raise CheckpointError(f"{name} of a state must be finite, got NaN or infinity in it")
+    for client, trust in meta["trust"].items():
+        if not math.isfinite(trust):
+            raise CheckpointError(f"trust of {client!r} must be finite, got {trust}")
 
 
 def _check_models(arrays: Arrays, parameters: int | None) -> None:

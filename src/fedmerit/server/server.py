@@ -536,7 +536,8 @@ class Server:
         Raises
         ------
         CheckpointError
-            The file is damaged, of another kind, or from a newer version; nothing is changed.
+            The file is damaged, of another kind, or from a newer version, or the ledger is not
+            where it was; nothing is changed.
         """
         arrays, meta = read_state(Path(path))
         try:
@@ -569,6 +570,11 @@ class Server:
         where = meta["ledger"] if ledger is None else ledger
         if where is not None:
             server._ledger_path = Path(where)
+            if not server._ledger_path.exists():
+                raise CheckpointError(
+                    f"{path} continues the ledger {where}, which is not there; if it was moved, "
+                    "give its place as ledger=..."
+                )
             server._open_ledger(resume=True)
         return server
 
