@@ -94,6 +94,9 @@ def _rounds() -> Iterator[Fault]:
     yield row("public vectors that do not fit", "a.npz", "public vectors",
               _npz(updates=good, public=good[0, :-1]))  # fmt: skip
 
+    yield row("thousands of clients in a few bytes", "a.npz", "in pairs must take at most",
+              _npz(updates=np.zeros((20_000, 2), dtype=np.float32)))  # fmt: skip
+
     def bomb(path: Path) -> None:
         np.savez_compressed(path, updates=np.zeros((2, 2**24), dtype=np.float64))
 

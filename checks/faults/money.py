@@ -13,7 +13,7 @@ import numpy as np
 
 from checks.faults.base import Fault, refused, survived
 from checks.faults.ledger import record
-from checks.faults.records import append_to, some_ledger
+from checks.faults.records import append_to, intruder, some_ledger
 from fedmerit.errors import FedMeritError
 from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, check_statement
@@ -54,6 +54,8 @@ def _lists() -> Iterator[Fault]:
     choices = {
         "run 1, between whose rounds one of run 2 lies": (lambda _: {"run": 1}, stretch),
         "run 2 after a head before run 1": (lambda h: {"run": 1, "after": h[0]}, stretch),
+        "run 2, and run 1 was not paid": (lambda _: {"run": 2}, stretch),
+        "up to an empty head": (lambda _: {"until": ""}, "64 hexadecimal digits"),
         "up to a head before the beginning": (
             lambda h: {"after": h[1], "until": h[0]},
             "until must be an entry behind",
@@ -74,7 +76,7 @@ def _lists() -> Iterator[Fault]:
     def added(*, named: bool) -> object:
         key = SigningKey.generate()
         with some_ledger(key=key) as path:
-            with Ledger.open(path) as ledger:
+            with intruder(path) as ledger:
                 ledger.start_run({}, "1")
                 ledger.append(RoundRecord(1, (ClientRecord("mallory", 1.0, 1.0, reward=10**9),)))
             with Ledger.open(path, read_only=True) as ledger:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from checks.faults.base import Fault, refused, survived
 from checks.faults.ledger import record
@@ -18,6 +19,7 @@ from fedmerit.ledger import Ledger, SigningKey, read_head, read_log
 from fedmerit.ledger.export import export
 from fedmerit.ledger.heads import to_json
 from fedmerit.ledger.schema import TRIGGERS
+from fedmerit.ledger.writing import Writer
 
 
 def faults() -> Iterator[Fault]:
@@ -38,6 +40,16 @@ def some_ledger(rounds: int = 3, key: SigningKey | None = None) -> Iterator[Path
             for number in range(1, rounds + 1):
                 ledger.append(record(number))
         yield path
+
+
+@contextmanager
+def intruder(path: Path, key: SigningKey | None = None) -> Iterator[Ledger]:
+    """Open a ledger as somebody would who writes the file with a program of their own."""
+    with (
+        mock.patch.object(Writer, "_require_sound_end"),
+        Ledger.open(path, key=key) as ledger,
+    ):
+        yield ledger
 
 
 def _forge(path: Path, *statements: str) -> None:
@@ -351,20 +363,50 @@ def _heads() -> Iterator[Fault]:
             partial(witnessed, change),
         )
 
-    def built_upon(intruder: SigningKey | None) -> object:
+    def built_upon(other: SigningKey | None) -> object:
         with some_ledger(key=key) as path:
-            with Ledger.open(path, key=intruder) as ledger:
+            with intruder(path, key=other) as ledger:
                 ledger.start_run({}, "1")
             append_to(path, 4, key)
             return "signed"
 
-    for name, intruder in {"without a key": None, "with another key": witness}.items():
+    for name, other in {"without a key": None, "with another key": witness}.items():
         yield refused(
             "conduct",
             "ledger",
             f"somebody added a run {name}; the operator goes on",
             "the newest entry must not be built upon",
-            partial(built_upon, intruder),
+            partial(built_upon, other),
+        )
+
+    def unsigned() -> object:
+        with some_ledger(key=key) as path, Ledger.open(path) as ledger:
+            return ledger.start_run({}, "1")
+
+    yield refused(
+        "input",
+        "ledger",
+        "a signed ledger is continued without a key",
+        "must be continued with a key",
+        unsigned,
+    )
+
+    def over_a_log_of_writing(ending: str) -> object:
+        with some_ledger() as path, Ledger.open(path):
+            try:
+                with whole_file(path.with_name(path.name + ending)) as other:
+                    other.write_text("{}")
+            except FileExistsError as error:
+                raise LedgerError(str(error)) from None
+            return "it is gone"
+
+    for ending in ("-wal", "-shm", "-journal", ".lock"):
+        yield refused(
+            "conduct",
+            "ledger",
+            f"another file is written over its {ending}",
+            "a file of the ledger run.ledger",
+            partial(over_a_log_of_writing, ending),
         )
 
     def overwritten() -> object:

@@ -13,6 +13,7 @@ _UNABLE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, err
 # What cannot be made again: the application id of a ledger, at its place in the file, and how
 # others begin.
 _LEDGER_MARK, _LEDGER_MARK_AT = b"fmrt", 68
+_BESIDE_LEDGER = ("-wal", "-shm", "-journal", ".lock")
 _BEGINNINGS = {
     b"-----BEGIN PRIVATE KEY-----": "a private key",
     b'{"at": "': "a log of heads",
@@ -32,7 +33,8 @@ def whole_file(target: Path) -> Iterator[Path]:
     Raises
     ------
     FileExistsError
-        `target` is a ledger, a private key or a log of heads: nothing else may take its place.
+        `target` is a ledger or belongs to one, or is a private key or a log of heads: nothing
+        else may take its place.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     _require_replaceable(target)
@@ -49,14 +51,26 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 
 def _require_replaceable(target: Path) -> None:
-    if not target.is_file():
-        return
-    with target.open("rb") as file:
-        start = file.read(_LEDGER_MARK_AT + len(_LEDGER_MARK))
-    what = "a ledger" if start[_LEDGER_MARK_AT:] == _LEDGER_MARK else None
+    start = _start(target)
+    what = "a ledger" if _is_ledger(start) else None
     what = next((name for mark, name in _BEGINNINGS.items() if start.startswith(mark)), what)
+    for ending in _BESIDE_LEDGER:
+        of = target.name.removesuffix(ending)
+        if of not in ("", target.name) and _is_ledger(_start(target.with_name(of))):
+            what = f"a file of the ledger {of}"
     if what is not None:
         raise FileExistsError(errno.EEXIST, f"it is {what}, which nothing may take the place of")
+
+
+def _start(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(_LEDGER_MARK_AT + len(_LEDGER_MARK))
+
+
+def _is_ledger(start: bytes) -> bool:
+    return start[_LEDGER_MARK_AT:] == _LEDGER_MARK
 
 
 def read_at_most(path: Path, most: int) -> bytes:

@@ -33,7 +33,7 @@ def call(*arguments: object, code: int = 0) -> str:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output
-    return result.output
+    return result.stdout
 
 
 def test_a_replay_is_flagged_and_gets_nothing(files):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import fedmerit
 from fedmerit.errors import InvalidInputError, UnknownNameError
 from fedmerit.incentive.cross_group import assign_groups, cross_group_scores, pay_cross_group
-from fedmerit.incentive.rewards import PositiveShare, SoftmaxShare
+from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare, SoftmaxShare
 
 RULES = [PositiveShare(budget=100_001), SoftmaxShare(budget=100_001, positive_only=False)]
 
@@ -116,3 +116,24 @@ def test_with_a_real_score_a_lie_moves_nobody_in_its_own_pot(rule, method: str) 
         assert gained == -others
         if lying.scores[2] < honest.scores[2]:
             assert gained <= 0
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        PositiveShare(budget=100, minimum=60),
+        PositiveShare(budget=100, floor=60),
+        PositiveShare(budget=100, floor=20),
+        PositiveShare(budget=100, excluded_pay=60),
+        FeePlusBonus(budget=100, fee=10, floor=100),
+    ],
+    ids=str,
+)
+def test_what_one_pot_can_promise_two_meet_as_far_as_they_go(rule):
+    clients = [f"c{n}" for n in range(6)]
+    excluded = np.array([False] * 5 + [True])
+    paid = pay_cross_group(rule, np.ones((6, 6)), clients, excluded, rng=1).payments
+    fees = 5 * getattr(rule, "fee", 0)
+    assert paid.total + paid.unspent == 100 + fees
+    assert all(amount == 0 or amount >= rule.minimum for amount in paid.amounts)
+    assert paid.amounts[5] <= min(paid.amounts[:5])

@@ -305,8 +305,28 @@ def test_what_adds_up_to_more_than_a_ledger_can_hold_is_not_paid() -> None:
 
 def test_a_wage_that_is_never_worth_sending_is_refused() -> None:
     assert Wage(wage=25, minimum=50).pay([1.0, 1.0, 9.0], ["a", "b", "c"]).amounts == (0, 0, 50)
-    with pytest.raises(SettingError, match="minimum must be at most wage times most, 48"):
+    with pytest.raises(
+        SettingError, match="minimum must be at most wage times most, or the floor, 48"
+    ):
         Wage(wage=24, minimum=50)
+
+
+def test_a_floor_that_is_worth_sending_can_be_met_whatever_the_wage() -> None:
+    rule = Wage(wage=24, minimum=50, floor=60)
+    assert rule.pay([1.0, 9.0], ["a", "b"]).amounts == (60, 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fee-plus-bonus:budget=10,fee=0,minimum=20", "minimum must be at most fee and budget"),
+        ("fee-plus-bonus:budget=10,fee=5,excluded_pay=500", "excluded_pay must be at most fee"),
+        ("wage:wage=10,excluded_pay=100", "excluded_pay must be at most wage times most"),
+    ],
+)
+def test_what_nobody_who_works_can_earn_is_not_promised(text: str, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        parse_reward(text)
 
 
 def test_a_setting_is_given_once() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from checks.faults.records import intruder
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger import Head, Ledger, SigningKey, append_head, read_head, read_log
 from fedmerit.ledger.heads import to_json
@@ -355,9 +356,9 @@ def test_a_longer_chain_from_a_backup_is_anchored_nowhere(path, log, tmp_path) -
             grow(file, 5, anchor=log)
 
 
-@pytest.mark.parametrize("intruder", [None, SigningKey.generate()], ids=["unsigned", "another key"])
-def test_nothing_is_signed_on_top_of_a_run_that_somebody_else_added(path, intruder) -> None:
-    with Ledger.open(path, key=intruder) as ledger:
+@pytest.mark.parametrize("key", [None, SigningKey.generate()], ids=["unsigned", "another key"])
+def test_nothing_is_signed_on_top_of_a_run_that_somebody_else_added(path, key) -> None:
+    with intruder(path, key=key) as ledger:
         ledger.start_run({}, "1")
         ledger.append(make_record(1))
     for action in (lambda ledger: ledger.start_run({}, "1"), lambda ledger: ledger.resume_run(1)):
@@ -366,9 +367,18 @@ def test_nothing_is_signed_on_top_of_a_run_that_somebody_else_added(path, intrud
             pytest.raises(LedgerCorruptError, match="newest entry must not be built upon"),
         ):
             action(ledger)
-    if intruder is not None:  # a second operator, who is named
-        with Ledger.open(path, key=KEY, public_key=intruder.public_key) as ledger:
+    if key is not None:  # a second operator, who is named
+        with Ledger.open(path, key=KEY, public_key=key.public_key) as ledger:
             assert ledger.start_run({}, "1") == 3
+
+
+def test_a_signed_ledger_is_not_continued_without_a_key(path: Path) -> None:
+    """A run without a signature would make the whole ledger unfit to be paid from."""
+    with Ledger.open(path) as ledger:
+        for action in (lambda: ledger.start_run({}, "1"), lambda: ledger.resume_run(1)):
+            with pytest.raises(LedgerError, match=r"with (a|the) key"):
+                action()
+        assert ledger.verify(public_key=KEY.public_key).ok
 
 
 def test_a_new_key_goes_on_where_another_one_ended(path: Path) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from checks.faults.records import intruder
+from fedmerit.columns import INTEGER
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger import Ledger, Payout, SigningKey, read_log, store
+from fedmerit.ledger import Ledger, Payout, SigningKey, read_log, store, values
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger
@@ -76,9 +78,27 @@ def test_lists_end_to_end_pay_every_round_once_in_whatever_order_runs_are_writte
         # The head of a list of run 1 is where run 1 ends: run 2 is not skipped.
         second = ledger.pay_list(after=ledger.pay_list(run=1).head)
         assert (first.total, second.total) == (1, 10)
-        only = ledger.pay_list(run=2)
+        only = ledger.pay_list(run=2, after=first.head)
         assert (only.total, only.earlier, only.payouts) == (10, 1, second.payouts)
         assert only.id == second.id
+
+
+def test_rounds_before_a_list_were_paid_by_a_list_that_is_named(path: Path) -> None:
+    """Else the next one, which begins where this one ends, would never pay them."""
+    days = iter([1, 1, 2, 3])
+    clock = lambda: datetime(2024, 1, next(days), tzinfo=UTC).timestamp()  # noqa: E731
+    with Ledger.open(path, clock=clock) as ledger:
+        ledger.start_run({}, "1")
+        ledger.append(paid(1))
+        first = ledger.head
+        ledger.start_run({}, "1")
+        ledger.append(paid(1))
+        for choice in ({"run": 2}, {"since": datetime(2024, 1, 2, tzinfo=UTC)}):
+            with pytest.raises(LedgerError, match=f"say so with --after {first}"):
+                ledger.pay_list(**choice)
+            assert ledger.pay_list(**choice, after=first).rounds == 1
+        with pytest.raises(LedgerError, match="64 hexadecimal digits"):
+            ledger.pay_list(until="")
 
 
 @pytest.mark.parametrize(
@@ -112,11 +132,25 @@ def test_since_that_cuts_the_chain_once_is_a_stretch(path: Path) -> None:
     clock = lambda: datetime(2024, 1, next(days), tzinfo=UTC).timestamp()  # noqa: E731
     with Ledger.open(path, clock=clock) as ledger:
         ledger.start_run({}, "1")
-        for number in (1, 2, 3):
+        ledger.append(paid(1))
+        first = ledger.head
+        for number in (2, 3):
             ledger.append(paid(number))
-        found = ledger.pay_list(since=datetime(2024, 1, 2, tzinfo=UTC))
+        found = ledger.pay_list(since=datetime(2024, 1, 2, tzinfo=UTC), after=first)
         assert (found.rounds, found.earlier) == (2, 1)
         assert ledger.pay_list(since=datetime(2025, 1, 1, tzinfo=UTC)).total == 0
+
+
+def test_a_reward_below_nothing_is_not_paid_around(path: Path, monkeypatch) -> None:
+    """No writer of ours records one; what is owed to others would depend on whom one asks."""
+    monkeypatch.setitem(values._CHECKS, INTEGER, values.integer)
+    with Ledger.open(path) as ledger:
+        ledger.start_run({}, "1")
+        ledger.append(paid(1, -100))
+        ledger.append(paid(2, 30))
+        assert ledger.verify().ok
+        with pytest.raises(LedgerCorruptError, match="must not be negative, got -100 for 'ann'"):
+            ledger.pay_list()
 
 
 def test_a_list_without_rounds_moves_on_only_over_what_it_looked_at(path: Path) -> None:
@@ -195,7 +229,7 @@ def test_what_is_changed_behind_the_verification_is_not_paid(path: Path, tmp_pat
 def test_an_unsigned_run_in_a_signed_ledger_is_never_paid(path: Path) -> None:
     key = SigningKey.generate()
     make_ledger(path, key=key)
-    with Ledger.open(path) as ledger:  # somebody without the key
+    with intruder(path) as ledger:  # somebody without the key
         ledger.start_run({}, "1")
         ledger.append(paid(1, 10**9, "mallory"))
     with open_reader(path) as ledger:

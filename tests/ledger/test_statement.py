@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fedmerit.columns import CLIENT
+from checks.faults.records import intruder
+from fedmerit.columns import CLIENT, VERSION
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_log
+from fedmerit.ledger.encoding import encode_row, encode_value
 from fedmerit.ledger.statement import read_json, to_json
-from fedmerit.ledger.writing import Writer
+from fedmerit.types import ClientRecord, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_older_files import THIRD, key_of_the_third, unpacked
 from tests.ledger.test_verification import Forger
@@ -104,6 +106,31 @@ def test_every_change_is_found(path: Path) -> None:
     assert tried > 300
 
 
+def test_no_row_begins_inside_another_ones_salt(path: Path) -> None:
+    """What a client calls itself could hold the bytes of a row that pays it more."""
+    names = [column.name for column in CLIENT if column.used_in(VERSION)]
+    wanted = {"client": "mallory", "score": 2.0, "weight": 2.0, "flagged": 0, "reward": 0x7F7F7F7F}
+    forged = ["scores", 7, *(wanted.get(name) for name in names)]
+    at = 2 + names.index("label")
+    forged[at] = "x"
+    label = b"".join(encode_value(value) for value in forged[: at + 1])
+    hidden = encode_row(forged)
+    assert hidden.count(label) == 1
+    label = hidden[: hidden.index(label) + len(label)]
+    with Ledger.open(path, key=KEY) as ledger:
+        ledger.start_run({}, "1")
+        clients = (ClientRecord("mallory", 0.1, 0.5, reward=1, label=label.decode()),)
+        ledger.append(RoundRecord(1, (*clients, ClientRecord("bob", 0.1, 0.5, reward=1))))
+        made = read_json(to_json(ledger.statement("mallory")).encode())
+    assert check_statement(made, public_key=KEY.public_key).total == 1
+    row = dict(made["rows"][0])
+    data = bytes.fromhex(row["salt"]) + encode_row((row["table"], *row["values"]))
+    row |= {"salt": data[: data.index(label)].hex(), "values": forged[1:]}
+    made["rows"].append(row)
+    found = check_statement(made, public_key=KEY.public_key)
+    assert found.problem.startswith("round 1 of run 2: a salt must have 16 bytes")
+
+
 @pytest.mark.parametrize("name", ["entries", "rows", "head", "ledger", "client"])
 def test_a_statement_that_lacks_a_part_is_none(path: Path, name: str) -> None:
     for value in (None, [], {}, 7, "x", [[]], [{}], [None]):
@@ -135,14 +162,12 @@ def test_a_statement_of_another_key_or_none_is_not_the_operators(path, tmp_path)
 
 
 def test_rows_of_a_run_that_somebody_else_added_are_not_proven_by_a_later_signature(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path,
 ) -> None:
-    with Ledger.open(path) as ledger:
+    with intruder(path) as ledger:
         ledger.start_run({}, "1")
         ledger.append(make_record(1))
-    # Earlier versions signed on top of such a run.
-    monkeypatch.setattr(Writer, "_require_sound_end", lambda _: None)
-    with Ledger.open(path, key=KEY) as ledger:
+    with intruder(path, key=KEY) as ledger:  # earlier versions signed on top of such a run
         ledger.start_run({}, "1")
     found = check_statement(statement(path), public_key=KEY.public_key)
     assert found.problem == "round 1 of run 2: it is not signed with the given key"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -415,3 +416,16 @@ def test_nothing_takes_the_place_of_a_log_of_heads(path: Path, tmp_path: Path) -
         ledger.anchor(tmp_path / "heads.log")
     with pytest.raises(FileExistsError, match="a log of heads"), whole_file(tmp_path / "heads.log"):
         pytest.fail("it must not be written over")
+
+
+def test_a_file_without_its_log_has_every_round_that_was_acknowledged(tmp_path: Path) -> None:
+    """Under another name, in a container for one, nobody would look for the log."""
+    path = tmp_path / "run.ledger"
+    with Ledger.open(path) as ledger:
+        ledger.start_run({}, "1")
+        for number in range(1, 6):
+            ledger.append(make_record(number))
+            copied = Path(shutil.copy(path, tmp_path / "copied.ledger"))
+            with Ledger.open(copied, read_only=True) as read:
+                assert [record.round for record in read.rounds()] == list(range(1, number + 1))
+                assert read.verify().head == ledger.head

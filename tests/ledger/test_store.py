@@ -70,7 +70,7 @@ def test_client_ids_are_stored_as_text_and_nothing_else(path: Path) -> None:
 
 
 def test_numbers_that_sqlite_has_no_room_for(path: Path) -> None:
-    odd = ClientRecord("a", math.nan, -0.0, p_value=1e308, epsilon=5e-324, reward=2**63 - 8)
+    odd = ClientRecord("a", math.nan, -0.0, p_value=1e100, epsilon=5e-324, reward=2**63 - 8)
     numpy_values = ClientRecord(
         np.str_("b"), np.float32(0.5), np.float64(1), flag=Flag(Kind.COPY), reward=np.int64(7)
     )
@@ -82,7 +82,7 @@ def test_numbers_that_sqlite_has_no_room_for(path: Path) -> None:
         assert math.isnan(next(ledger.rounds()).metrics["loss"])
     assert math.isnan(first.score)
     assert math.copysign(1, first.weight) == 1
-    assert (first.p_value, first.epsilon, first.reward) == (1e308, 5e-324, 2**63 - 8)
+    assert (first.p_value, first.epsilon, first.reward) == (1e100, 5e-324, 2**63 - 8)
     assert (second.client, second.score, second.flagged, second.reward) == ("b", 0.5, True, 7)
 
 
@@ -103,9 +103,10 @@ def test_a_kind_that_could_not_be_read_again_is_not_written(path: Path) -> None:
         (ClientRecord("a", 0, 0, reward=1.5), "reward must be an integer, got 1.5"),
         (ClientRecord("a", 0, 0, reward=-1), "reward must not be negative, got -1"),
         (ClientRecord("a", 0, 0, num_examples=-1), "num_examples must not be negative, got -1"),
-        (ClientRecord("a", math.inf, 0), "score must be finite, got inf"),
-        (ClientRecord("a", 0, -math.inf), "weight must be finite, got -inf"),
-        (ClientRecord("a", 0, 0, math.inf), "p_value must be finite, got inf"),
+        (ClientRecord("a", math.inf, 0), "score must be finite and at most 1e.100, got inf"),
+        (ClientRecord("a", 1e308, 0), "score must be finite and at most 1e.100"),
+        (ClientRecord("a", 0, -math.inf), "weight must be finite and at most 1e.100, got -inf"),
+        (ClientRecord("a", 0, 0, math.inf), "p_value must be finite and at most 1e.100, got inf"),
         (ClientRecord("a", 10**400, 0), "score must be a number, got 1000"),
         (ClientRecord("new", 0, 0), "a client must be in a round once, got 'new' twice"),
         (ClientRecord("a", 0, 0, label=7), "label must be text, got 7"),

@@ -383,6 +383,40 @@ def test_one_matrix_is_that_of_all_clients(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(found.public, rows[:1])
 
 
+def test_brain_floats_of_safetensors_are_those_of_torch(tmp_path):
+    torch = pytest.importorskip("torch")
+    save = pytest.importorskip("safetensors.torch").save_file
+    draw = torch.Generator().manual_seed(3)
+    for client in ("ann", "bob", "cai"):
+        sent = {"a": torch.randn(4, 5, generator=draw), "b": torch.randn(7, generator=draw)}
+        sent = {name: tensor.to(torch.bfloat16) for name, tensor in sent.items()}
+        save(sent, tmp_path / f"{client}.safetensors")
+        torch.save(sent, tmp_path / f"{client}.pt")
+        adapter = tmp_path / "adapters" / client
+        adapter.mkdir(parents=True)
+        save(sent, adapter / "adapter_model.safetensors")
+    for ending in (".safetensors", ".pt"):
+        folder = tmp_path / ending[1:]
+        folder.mkdir()
+        for file in tmp_path.glob(f"*{ending}"):
+            file.rename(folder / file.name)
+    read, wanted = read_round(tmp_path / "safetensors"), read_round(tmp_path / "pt")
+    assert read.clients == wanted.clients == ("ann", "bob", "cai")
+    np.testing.assert_array_equal(read.updates, wanted.updates)
+    saved = read_round(tmp_path / "adapters")  # as `save_pretrained` names its file
+    assert saved.clients == ("ann", "bob", "cai")
+    np.testing.assert_array_equal(saved.updates, wanted.updates)
+    with pytest.raises(DataError, match="at most 5e-07 GB"):
+        read_round(tmp_path / "safetensors", limit=500)
+
+
+def test_clients_are_counted_before_they_are_compared(tmp_path):
+    np.savez_compressed(tmp_path / "many.npz", updates=np.zeros((8000, 2), np.float32))
+    assert (tmp_path / "many.npz").stat().st_size < 2000
+    with pytest.raises(DataError, match=r"comparing the 8000 clients .* got 2\.56 GB"):
+        read_round(tmp_path / "many.npz", limit=10**8)
+
+
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".safetensors", ".pt"])
 def test_what_has_no_end_is_not_read(tmp_path: Path, ending: str) -> None:
     os.mkfifo(tmp_path / f"pipe{ending}")

@@ -13,7 +13,7 @@ import typer
 from fedmerit.aggregators.weighting import gated_weights
 from fedmerit.agreement_map import pack_agreement
 from fedmerit.cli.options import Json, Method, Quantiser, Reward, Sign
-from fedmerit.cli.output import console, print_json, print_table
+from fedmerit.cli.output import console, errors, print_json, print_table
 from fedmerit.comparison import cosines, gram
 from fedmerit.errors import DataError, SettingError
 from fedmerit.evidence.limits import LIMITS
@@ -153,24 +153,30 @@ def score(
         _print_json(found, method, alpha, used, rows)
     else:
         _print(found, method, used, rows)
-        if global_model is None and _nearly_equal(found.updates):
-            console.print(
-                "The rows are nearly the same, as local models are: if these are models, give the "
-                "model that the clients started from with --global-model.",
-                highlight=False,
-            )
-        if len(found.clients) > found.updates.shape[1]:
-            console.print(
-                "more rows than columns: rows are clients, columns parameters; is the matrix "
-                "transposed?",
-                soft_wrap=True,
-                highlight=False,
-            )
+    for hint in _hints(found, models=global_model is None):
+        (errors if as_json else console).print(hint, soft_wrap=True, highlight=False)
+    if not as_json:
         for what, where in (("table", csv_file), ("ledger", ledger)):
             if where is not None:
                 console.print(f"{what}: {where}", soft_wrap=True, markup=False, highlight=False)
     if strict and result.flagged.any():
         raise typer.Exit(EXIT_FLAGGED)
+
+
+def _hints(found: RoundFile, *, models: bool) -> list[str]:
+    """Return what may be wrong with rows that look odd; they could be `models`."""
+    hints = []
+    if models and _nearly_equal(found.updates):
+        hints.append(
+            "The rows are nearly the same, as local models are: if these are models, give the "
+            "model that the clients started from with --global-model."
+        )
+    if len(found.clients) > found.updates.shape[1]:
+        hints.append(
+            "more rows than columns: rows are clients, columns parameters; is the matrix "
+            "transposed?"
+        )
+    return hints
 
 
 def _check_finite(clients: tuple[str, ...], updates: FloatArray) -> None:

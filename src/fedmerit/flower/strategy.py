@@ -42,7 +42,8 @@ class FedMerit(Strategy):
     """Contributions without test data, in front of any strategy.
 
     Replies that are refused, or whose clients are excluded, do not reach the strategy inside; all
-    others reach it untouched, so that nothing changes unless somebody is excluded. Clients stay as
+    others reach it untouched, so that nothing changes unless somebody is excluded, or sent an
+    update that is far too long, which is shortened. Clients stay as
     they are.
 
     Parameters

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.errors import InvalidInputError, UnknownNameError
 from fedmerit.incentive.money import check_clients, split
-from fedmerit.incentive.rewards import Payments, Pot
+from fedmerit.incentive.rewards import FeePlusBonus, Payments, Pot
 from fedmerit.rng import RandomSource, as_generator
 
 COMBINERS: dict[str, Callable[..., NDArray[np.float64]]] = {
@@ -124,11 +124,25 @@ def pay_cross_group(
     unspent = 0
     for group, pot in enumerate(pots):
         members = np.flatnonzero(groups == group)
-        paid = replace(rule, budget=pot).pay(
-            scores[members], [ids[index] for index in members], out[members]
-        )
+        excluded_here = int(out[members].sum())
+        part = _part(rule, pot, len(members) - excluded_here, excluded_here)
+        if part is None:
+            unspent += pot
+            continue
+        paid = part.pay(scores[members], [ids[index] for index in members], out[members])
         amounts[members] = paid.amounts
         unspent += paid.unspent
     return CrossGroupPayments(
         groups, scores, (pots[0], pots[1]), Payments(ids, tuple(amounts.tolist()), unspent)
     )
+
+
+def _part(rule: Pot, pot: int, eligible: int, excluded: int) -> Pot | None:
+    """Return the rule for one of the pots, as far as that goes; None if it reaches no payment."""
+    fee = rule.fee if isinstance(rule, FeePlusBonus) else 0
+    if rule.minimum > fee + pot:
+        return None
+    floor = min(rule.floor, fee + pot // max(eligible, 1))
+    floor = floor if floor >= rule.minimum else 0
+    lowered = replace(rule, budget=pot, floor=floor, excluded_pay=min(rule.excluded_pay, fee + pot))
+    return lowered.within(eligible, excluded)

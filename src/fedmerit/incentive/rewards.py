@@ -127,6 +127,19 @@ class RewardRule(ABC):
                 f"got {self.minimum}"
             )
 
+    def _check_reach(self, highest: int, what: str) -> None:
+        """Refuse amounts above the most that anybody can earn, which is `what`."""
+        if self.minimum > highest:
+            raise SettingError(
+                f"minimum must be at most {what}, {highest}, or nobody is ever paid, "
+                f"got {self.minimum}"
+            )
+        if self.excluded_pay > highest:
+            raise SettingError(
+                f"excluded_pay must be at most {what}, {highest}, or who works earns less, "
+                f"got {self.excluded_pay}"
+            )
+
     def within(self, eligible: int, excluded: int) -> "RewardRule":  # noqa: ARG002
         """Return the rule as far as it can be met with so many clients; here always as it is."""
         return self
@@ -371,7 +384,8 @@ class FeePlusBonus(PositiveShare):
         check_amount("fee", self.fee)
         super().__post_init__()
         self._check_promises({"fee": self.fee})
-        check_amount("fee and budget together", self.fee + self.budget)
+        highest = check_amount("fee and budget together", self.fee + self.budget)
+        self._check_reach(highest, "fee and budget together")
 
     def _check_budget(self, promises: Mapping[str, int]) -> None:
         """Fees and excluded pay come on top of the budget, which lifts them to the floor."""
@@ -421,11 +435,7 @@ class Wage(RewardRule):
             raise SettingError(
                 f"wage times most, without a cap, must be at most {MOST}, got {highest}"
             )
-        if highest < self.minimum:
-            raise SettingError(
-                f"minimum must be at most wage times most, {highest}, or nobody is ever paid, "
-                f"got {self.minimum}"
-            )
+        self._check_reach(max(highest, self.floor), "wage times most, or the floor")
 
     def _earn(
         self,

@@ -113,6 +113,9 @@ def connect_writer(path: Path, draw: Callable[[int], bytes]) -> sqlite3.Connecti
                 raise LedgerError(f"{path} must support write-ahead logging, got {mode!r}")
             # FULL: the log reaches the disk before a commit returns.
             connection.execute("PRAGMA synchronous = FULL")
+            # And goes into the file at every commit, as far as readers let it: whoever has the file
+            # under another name, or without its log, has the rounds.
+            connection.execute("PRAGMA wal_autocheckpoint = 1")
             migrate(connection, str(path), draw)
         except BaseException:
             connection.close()

@@ -43,10 +43,11 @@ def inclusion_proof(leaves: Sequence[bytes], index: int) -> list[bytes]:
 
 
 def root_from(leaf: bytes, index: int, size: int, proof: Iterable[bytes]) -> bytes | None:
-    """Return the root that a proof leads to from a leaf's hash; None if it has the wrong length."""
-    if not 0 <= index < size:
+    """Return the root that a proof leads to from a leaf's hash; None if it is no proof of one."""
+    steps = list(proof)
+    if not 0 <= index < size or any(len(step) != len(leaf) for step in steps):
         return None
-    path, last, found = iter(proof), size - 1, leaf
+    path, last, found = iter(steps), size - 1, leaf
     while last > 0:
         if index % 2 or index < last:
             beside = next(path, None)

@@ -34,7 +34,7 @@ class PayList:
     rounds : int
         How many rounds are in it.
     earlier : int
-        How many rounds came before it, taken as paid.
+        How many rounds came before it: those up to `after`, which earlier lists paid.
     payouts : tuple of Payout
     """
 
@@ -66,7 +66,8 @@ def pay_list_of(
         The selection is not one stretch of the chain: some round would be lost, or paid again.
     """
     first = 0 if selection.after is None else _place(entries, selection.after)
-    end = until or (entries[-1].hash.hex() if entries else None)
+    newest = entries[-1].hash.hex() if entries else None
+    end = newest if until is None else until
     last = 0 if end is None else _place(entries, end)
     if last < first:
         raise LedgerError("until must be an entry behind that of after, got one before it")
@@ -76,6 +77,7 @@ def pay_list_of(
     inside = [found for found in rounds if first < found.sequence <= last]
     chosen = [found for found in inside if _is_chosen(found, selection)]
     _require_stretch(inside, chosen, selection)
+    _require_amounts(chosen)
     if len(chosen) < len(inside):
         end = chosen[-1].hash.hex() if chosen else selection.after
     begin = chosen[0].sequence if chosen else first + 1
@@ -89,7 +91,7 @@ def pay_list_of(
         after=before[-1].hash.hex() if before else None,
         head=end,
         rounds=len(chosen),
-        earlier=len(before) if selection.after is None else 0,
+        earlier=len(before),
         payouts=payouts,
     )
 
@@ -127,10 +129,24 @@ def _require_stretch(
     begin, end = inside.index(chosen[0]), inside.index(chosen[-1])
     if end - begin + 1 != len(chosen):
         rule = "other rounds lie between them, which no later list would pay"
-    elif selection.after is not None and begin > 0:
-        rule = f"{begin} rounds after --after come before them, which no later list would pay"
+    elif begin > 0:
+        rule = (
+            f"{begin} rounds come before them, which no later list would pay; if they were paid, "
+            f"say so with --after {inside[begin - 1].hash.hex()}"
+        )
     elif selection.since is not None and end + 1 < len(inside) and selection.run is None:
         rule = "later rounds have an earlier time, so the clock was set back: use --after"
     else:
         return
     raise LedgerError(f"a pay list must be one stretch of rounds, got {len(chosen)}: {rule}")
+
+
+def _require_amounts(chosen: Sequence[CheckedEntry]) -> None:
+    """Refuse rewards below nothing, which no writer of ours records: what is owed is unclear."""
+    for found in chosen:
+        for client, reward in zip(found.clients, found.rewards, strict=True):
+            if reward is not None and reward < 0:
+                raise LedgerCorruptError(
+                    f"rewards must not be negative, got {reward} for {client!r} in entry "
+                    f"{found.sequence}"
+                )

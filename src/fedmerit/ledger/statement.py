@@ -31,7 +31,14 @@ from fedmerit.ledger.entries import (
     signed_bytes,
 )
 from fedmerit.ledger.heads import Anchor, Head, head_from
-from fedmerit.ledger.merkle import inclusion_proof, leaf_hash, root_from, root_of, salts_of
+from fedmerit.ledger.merkle import (
+    SALT_BYTES,
+    inclusion_proof,
+    leaf_hash,
+    root_from,
+    root_of,
+    salts_of,
+)
 from fedmerit.ledger.reading import newest_head, parse_hash
 from fedmerit.ledger.records import TABLES, RoundRows, require_types
 from fedmerit.ledger.rows import Reader, every_row, identity_of
@@ -227,7 +234,10 @@ def _entry_hash(entry: Mapping[str, Any], link: Link, ledger: bytes) -> bytes:
 
 def to_json(statement: Mapping[str, Any]) -> str:
     """Return a statement as text; numbers are written such that they are read back exactly."""
-    return json.dumps(statement, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    try:
+        return json.dumps(statement, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    except ValueError as error:
+        raise LedgerCorruptError(f"a statement must hold finite numbers: {error}") from None
 
 
 def read_json(content: bytes) -> Mapping[str, Any]:
@@ -356,7 +366,12 @@ class _Checker:
     def _check_row(self, row: Mapping[str, Any], entry: Mapping[str, Any], where: str) -> None:
         if row["version"] != entry["version"]:
             raise _BadStatementError(f"{where}: the row is of another version")
-        data = bytes.fromhex(row["salt"]) + encode_row((row["table"], *row["values"]))
+        salt = bytes.fromhex(row["salt"])
+        if len(salt) != SALT_BYTES:  # a longer one could hold the beginning of another row
+            raise _BadStatementError(
+                f"{where}: a salt must have {SALT_BYTES} bytes, got {len(salt)}"
+            )
+        data = salt + encode_row((row["table"], *row["values"]))
         proof = [bytes.fromhex(step) for step in row["proof"]]
         found = root_from(leaf_hash(data), _whole(row["leaf"]), entry["leaves"], proof)
         if found is None or found.hex() != entry["root"]:

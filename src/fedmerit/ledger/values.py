@@ -9,6 +9,8 @@ from fedmerit.flags import Kind
 from fedmerit.ledger.encoding import Value
 
 _MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
+# Squares of so large numbers can still be added up.
+_LARGEST = 1e100
 
 
 def text(name: str, value: object) -> str:
@@ -43,10 +45,10 @@ def real(name: str, value: object) -> float | None:
 
 
 def finite(name: str, value: object) -> float | None:
-    """Check a real number of a client: scores are added up, and infinity swallows everything."""
+    """Check a real number of a client: it is added up and squared, which must stay finite."""
     number = real(name, value)
-    if number is not None and math.isinf(number):
-        raise LedgerError(f"{name} must be finite, got {number}")
+    if number is not None and abs(number) > _LARGEST:
+        raise LedgerError(f"{name} must be finite and at most {_LARGEST:g}, got {number}")
     return number
 
 

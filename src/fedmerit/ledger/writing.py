@@ -149,13 +149,12 @@ class Writer:
         )
 
     def _require_sound_end(self) -> None:
-        """Refuse to sign on top of an entry that somebody else may have put there.
+        """Refuse to write on top of an entry that somebody else may have put there.
 
-        Its own signature must hold. In a ledger that has signed runs it must have one, and where
-        this key signed before, it must be this key's or one of those that were named.
+        Its own signature must hold. In a ledger that has signed runs it must have one, and so must
+        what comes next: a run without would make all of them unfit to be paid from. Where this key
+        signed before, it must be this key's or one of those that were named.
         """
-        if self._key is None:
-            return
         with translated("read the newest entry"):
             head = newest_head(self._connection)
             known = {
@@ -165,6 +164,13 @@ class Writer:
                     "SELECT DISTINCT public_key FROM runs WHERE public_key IS NOT NULL",
                 )
             }
+        if self._key is None:
+            if known:
+                raise LedgerError(
+                    "a ledger with signed runs must be continued with a key (--sign), got none: "
+                    "nobody could pay from it any more"
+                )
+            return
         if head is None:
             return
         problem = head.problem()

@@ -5,6 +5,7 @@ None of these readers unpickles: object arrays are refused, and PyTorch files ar
 """
 
 import io
+import json
 import math
 import pickletools
 import re
@@ -38,6 +39,7 @@ _BAD_HEADER = (
     *(OverflowError, MemoryError, RecursionError),
 )
 _COMPRESSION = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy and PyTorch write
+_BRAIN_FLOAT = "BF16"
 _STATE_DICT = "state_dict"
 _PICKLE = "data.pkl"
 _OBJECT_BYTES = 256  # at most so many for one byte of a pickle: an empty set
@@ -162,12 +164,32 @@ def _read_safetensors(path: Path, budget: Budget) -> dict[str, Array]:
         with safe_open(path, framework="numpy") as file:
             for name in file.offset_keys():
                 kind = file.get_slice(name).get_dtype()
-                if kind not in {"F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "BOOL"}:
-                    raise DataError(f"{path} must hold F16, F32 or F64 arrays, got {kind}")
-                arrays[name] = file.get_tensor(name)
+                if kind == _BRAIN_FLOAT:
+                    arrays[name] = _brain_floats(path, name, budget)
+                elif kind in {"F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "BOOL"}:
+                    arrays[name] = file.get_tensor(name)
+                else:
+                    raise DataError(f"{path} must hold BF16, F16, F32 or F64 arrays, got {kind}")
     except SafetensorError as error:
         raise DataError(f"{path} must be a safetensors file: {error}") from error
     return arrays
+
+
+def _brain_floats(path: Path, name: str, budget: Budget) -> Array:
+    """Read an array of BF16, which NumPy does not have: the upper halves of float32.
+
+    The library has checked the header: its length, what it says of each array, and that these lie
+    in the file.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        told = json.loads(file.read(length))[name]
+        start, end = told["data_offsets"]
+        budget.take(2 * (end - start), path)
+        file.seek(8 + length + start)
+        halves = np.frombuffer(file.read(end - start), dtype="<u2")
+    whole = halves.astype(np.uint32) << np.uint32(16)
+    return whole.view(np.float32).reshape(told["shape"])
 
 
 def _read_torch(path: Path, budget: Budget) -> dict[str, Array]:

@@ -11,6 +11,7 @@ DEFAULT_LIMIT = 4 * GIGABYTE
 MOST_CLIENTS = 100_000
 MOST_ARRAYS = 1_000_000
 MOST_LETTERS = 10_000  # in a name
+_BYTES_PER_PAIR = 40  # two indices, and three numbers
 
 
 class Budget:
@@ -33,6 +34,17 @@ class Budget:
                 f"in {path}; raise the limit if that is meant"
             )
         self._left -= size
+
+
+def check_pairs(clients: int, limit: int, path: Path) -> None:
+    """Refuse clients whose comparison, each with each, takes more bytes than may be used."""
+    needed = _BYTES_PER_PAIR * clients**2
+    if needed > limit:
+        raise DataError(
+            f"comparing the {clients} clients of {path} in pairs must take at most "
+            f"{limit / GIGABYTE:g} GB, got {needed / GIGABYTE:.3g} GB; raise the limit if that is "
+            "meant"
+        )
 
 
 def check_number_of(what: str, count: int, most: int, path: Path) -> None:

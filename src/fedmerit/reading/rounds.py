@@ -3,7 +3,8 @@
 ============================================  ===================================================
 what is given                                 how it is read
 ============================================  ===================================================
-a folder                                      one file per client, arrays in it are layers
+a folder                                      one file per client, or a folder with one file per
+                                              client, as adapters are saved; arrays are layers
 a file with an array ``updates``, or with     clients x parameters; ``clients`` (names),
 one matrix of any name                        ``public`` and ``layers`` may stand beside it
 a .npy file                                   clients x parameters
@@ -28,6 +29,7 @@ from fedmerit.reading.budget import (
     Budget,
     check_names,
     check_number_of,
+    check_pairs,
 )
 from fedmerit.types import MAX_PUBLIC, FloatArray
 
@@ -79,7 +81,7 @@ def read_round(
     global_model : Path, optional
         The files hold local models, and this is the global model to take off.
     limit : int
-        Most bytes that all arrays together may take.
+        Most bytes that all arrays together may take, and comparing the clients in pairs.
     """
     budget = Budget(limit)
     if path.is_dir():
@@ -88,6 +90,7 @@ def read_round(
         layout = _layout(next(iter(parts.values())))
     else:
         found, layout = _read_file(path, budget)
+    check_pairs(len(found.clients), limit, path)
     size = found.updates.shape[1]
     known = found.public
     if public is not None:
@@ -100,18 +103,31 @@ def read_round(
 
 
 def _read_folder(path: Path, budget: Budget) -> dict[str, dict[str, Array]]:
-    files = sorted(
-        (file for file in path.iterdir() if file.is_file() and file.suffix.lower() in READERS),
-        key=lambda file: _natural(file.name),
-    )
+    files = _readable(path)
     check_number_of("files", len(files), MOST_CLIENTS, path)
-    if not files:
-        raise DataError(f"{path} must hold one file per client ({', '.join(READERS)}), got none")
     stems = [file.stem for file in files]
     names = stems if len(set(stems)) == len(stems) else [file.name for file in files]
+    if not files:
+        inside = {folder.name: _readable(folder) for folder in path.iterdir() if folder.is_dir()}
+        names = sorted((name for name, of in inside.items() if len(of) == 1), key=_natural)
+        files = [inside[name][0] for name in names]
+        check_number_of("folders", len(files), MOST_CLIENTS, path)
+    if not files:
+        raise DataError(
+            f"{path} must hold one file per client ({', '.join(READERS)}), or a folder with one "
+            "for each, got none"
+        )
     return {
         name: _floats(read_arrays(file, budget)) for name, file in zip(names, files, strict=True)
     }
+
+
+def _readable(folder: Path) -> list[Path]:
+    """Return the files of a folder that can hold arrays, in the order of their names."""
+    return sorted(
+        (file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in READERS),
+        key=lambda file: _natural(file.name),
+    )
 
 
 def _read_file(path: Path, budget: Budget) -> tuple[RoundFile, Layout]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedmerit import __version__
 from fedmerit.agreement_map import clients_in, unpack_agreement
+from fedmerit.errors import DataError
 from fedmerit.flags import Flag
 from fedmerit.report.cliques import clique_order
 from fedmerit.report.ranking import Course
@@ -29,8 +30,16 @@ def page_data(
     """Return all that the page shows.
 
     A file loads itself again every `refresh` seconds; a served page reads its data again, from the
-    address `live`, when the server says that something changed.
+    address `live`, when the server says that something changed; so its data are the same as long as
+    the run is.
     """
+    try:
+        return _page_data(view, refresh, live)
+    except ArithmeticError as error:  # numbers of older versions had no bound
+        raise DataError(f"numbers of {view.title} cannot be added up: {error}") from None
+
+
+def _page_data(view: RunView, refresh: float | None, live: str | None) -> dict[str, Any]:
     table = view.table
     each = steps_of(len(table.rounds), len(table.column("at")), _MOST_POINTS)
     courses = table.courses()
@@ -45,7 +54,7 @@ def page_data(
     refused = table.rejected[-_MOST_REFUSALS:]
     return {
         "title": view.title,
-        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "made": None if live else datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "refresh": refresh,
         "live": live,
         "versions": {"this page": f"fedmerit {__version__}", "recorded by": view.software},

@@ -30,7 +30,7 @@ function fillChips() {
 function fillTop() {
   const first = run.rounds[0], last = run.rounds.at(-1);
   get("title").textContent = run.title;
-  get("subtitle").textContent = (run.rounds.length ? `rounds ${first} to ${last}, ` : "no rounds yet, ") + (run.live ? `read ${run.made}` : `written ${run.made}`);
+  get("subtitle").textContent = (run.rounds.length ? `rounds ${first} to ${last}, ` : "no rounds yet, ") + (run.live ? `read ${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC` : `written ${run.made}`);
   get("footer").textContent = `${run.versions["this page"]}. ` + (run.live ? "This page only reads: nothing here changes a ledger." : "This file is complete: it loads nothing and sends nothing.");
   const metric = run.metrics.find(([name, values]) => name !== "loss" && values.some(present)), often = clients.filter((client) => standing(client) === 2).length;
   const paid = clients.filter((client) => client.paid !== null), total = sum(paid.map((client) => client.paid));
