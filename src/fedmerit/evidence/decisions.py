@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 from fedmerit.evidence.limits import LIMITS
 
-# Share of its peers that must agree with a client. Small enough that honest clients pass when most
-# of the others are free riders; two clients who share a secret do not pass among ten.
-AGREEING_SHARE = 0.2
 FEWEST = 2  # values that have a spread
 # Steps of an integral and of a search: far more exact than any decision needs.
 _STEPS = 400
@@ -34,7 +31,7 @@ def agreeing_z(
     clients: int,
     ordered: NDArray[np.int64],
     z: NDArray[np.float64],
-    share: float = AGREEING_SHARE,
+    share: float = LIMITS.agreeing_share,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return, per client, the z that the best `share` of its peers reach, and its p-value.
 

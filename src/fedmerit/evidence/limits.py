@@ -2,7 +2,8 @@
 
 *Derived* follows from a stated error rate or from arithmetic. *Chosen* is a convention that needs
 no data. *Tuned* was found on development seeds of the data set that is named; what was tried beside
-it is in docs/decisions.
+it is in docs/decisions. Error rates that a user may set stand with their settings (`fdr`, `naming`,
+`Panel.rate`), and what only keeps arithmetic exact stands beside the arithmetic.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,17 @@ class Limits:
     # Chosen: a report of which less than a thousandth is left has been replayed.
     nothing_left: float = 1e-3
 
-    # --- lengths and sizes (evidence.length)
+    # Chosen: a client that works agrees with a fifth of its peers or more. Small enough that honest
+    # clients pass when most of the others are free riders; two clients who share a secret do not
+    # pass among ten.
+    agreeing_share: float = 0.2
+
+    # --- lengths and sizes (evidence.length, server.judging)
+    # Derived: chance that a length is called far out in a round of equals.
+    length_rate: float = 0.01
+    # Chosen: longer than so many times the typical update and the global model is no update but an
+    # attack on the arithmetic. Shortening handles what is merely long.
+    absurd_norm: float = 1000.0
     # Chosen: an update may be twice as long as is usual for its size.
     clearly_long: float = 2.0
     # Chosen: lengths grow with sizes if they do so by two standard errors.
@@ -67,13 +78,19 @@ class Limits:
     # Chosen: clients point one way if all but a tenth of their pairs do.
     odd_pairs: float = 0.1
 
-    # --- bets on harm (panel.harm)
+    # --- judges and bets on harm (panel.trust, panel.harm)
+    # Chosen, as for the length of updates: nobody speaks more than twice as loud as is usual.
+    clearly_loud: float = 2.0
     # Chosen (0011): never more than this is bet in one round: one odd round must not decide alone.
     largest_bet: float = 3.0
 
     # --- information (scorers.information)
     # Derived: of normal values, the standard deviation is so many median absolute deviations.
     sd_per_mad: float = 1.4826
+    # Chosen: two clients that had everything in common could not be told from one.
+    almost_all: float = 0.999
+    # Chosen: pairs that have less in common are not looked at.
+    hardly: float = 0.01
     # Chosen: a private part below this share of the update is rounding.
     rounding: float = 3e-6
     # Chosen: what is usual for a client is the median over seven others or more.

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.evidence.limits import LIMITS
 from fedmerit.intervals import LEVEL, student_quantile
 from fedmerit.panel.book import HeardRound, Reals, Rows, rows_of
 from fedmerit.panel.trust import folds_of, lowered, voices
 
 # Derived: Huber's constant for 95 % efficiency with normal noise.
 _HUBER = 1.345
-# Derived: of normal values, the standard deviation is so many median absolute deviations.
-_SD_PER_MAD = 1.4826
 _STEPS, _SCALE_STEPS = 40, 6
 _SETTLED = 1e-6
 # Two differences are the least that can tell whether differences are more than chance.
@@ -148,7 +147,7 @@ def _fit(rows: Rows, said: Reals, voice: Reals, used: NDArray[np.bool_]) -> Real
         # What each judge (row) still has to say about each client, given this worth.
         evidence = np.add.reduceat(shares * (said - shares @ worth)[:, None], first)
         if step < _SCALE_STEPS:
-            bound = _HUBER * _SD_PER_MAD * _medians(np.abs(evidence), counted)
+            bound = _HUBER * LIMITS.sd_per_mad * _medians(np.abs(evidence), counted)
         change = inverse @ (loud @ np.clip(evidence, -bound, bound))
         worth = worth + change
         if float(np.abs(change).max()) <= _SETTLED:

@@ -27,12 +27,11 @@ from math import erf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.evidence.limits import LIMITS
 from fedmerit.panel.book import Reals, Rows
 
 # Judges are left out of predictions one at a time, or in so many groups where there are more.
 MOST_FOLDS = 32
-# Chosen, as for the length of updates: nobody speaks more than twice as loud as is usual.
-CLEARLY_LOUD = 2.0
 # Predictions are shrunk by this share of the mean information there is on a client.
 _SHRINKAGE = 0.3
 _STEPS = 20
@@ -51,7 +50,7 @@ def lowered(rows: Rows) -> Reals:
     counts = np.maximum(rows.judged, 1)
     loudness = np.sqrt(np.bincount(rows.judge, rows.difference**2, len(rows.people)) / counts)
     heard = loudness[rows.judged > 0]
-    limit = CLEARLY_LOUD * float(np.median(heard)) if len(heard) else 0.0
+    limit = LIMITS.clearly_loud * float(np.median(heard)) if len(heard) else 0.0
     factor = np.minimum(1.0, limit / np.maximum(loudness, _TINY))
     return np.asarray(rows.difference * factor[rows.judge])
 

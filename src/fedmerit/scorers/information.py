@@ -17,8 +17,6 @@ from fedmerit.types import FloatArray
 Matrix = NDArray[np.float64]
 Values = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
-_ALMOST_ALL = 0.999  # two clients that had everything in common could not be told from one
-_HARDLY = 0.01  # pairs that have less in common are not looked at
 _MOST_PRODUCTS = 2_000_000_000
 _TINY = 1e-300
 
@@ -44,7 +42,7 @@ def shared_work(
     if counted.sum() >= LIMITS.fewest_usual:
         graded = np.max(_in_common(cosine, counted, unknown.shape[1]), axis=0)
         np.fill_diagonal(graded, 0.0)
-        pairs = np.argwhere(np.triu(graded > _HARDLY, 1))
+        pairs = np.argwhere(np.triu(graded > LIMITS.hardly, 1))
         for first, second in pairs[_set_apart_by_noise(unknown, past, pairs, counted)]:
             shared = max(same[first, second], graded[first, second])
             same[first, second] = same[second, first] = shared
@@ -63,7 +61,7 @@ def _in_common(cosine: Matrix, counted: Booleans, parameters: int) -> Matrix:
     of_one = np.maximum(with_most(positive, counted), least)
     pairs = np.triu(np.logical_and.outer(counted, counted), 1)
     of_pair = np.maximum(np.median(positive[:, pairs], axis=1), least)[:, None, None]
-    usual = np.minimum(of_one[:, :, None] * of_one[:, None, :] / of_pair, _ALMOST_ALL)
+    usual = np.minimum(of_one[:, :, None] * of_one[:, None, :] / of_pair, LIMITS.almost_all)
     excess = np.clip((positive - usual) / (1 - usual), 0.0, 1.0)
     more, less = excess**LIMITS.sharpness, (1 - excess) ** LIMITS.sharpness
     common: Matrix = more / (more + less)

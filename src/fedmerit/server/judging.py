@@ -21,6 +21,7 @@ from fedmerit.aggregators.weighting import weights as score_weights
 from fedmerit.agreement_map import pack_agreement
 from fedmerit.errors import InvalidInputError
 from fedmerit.evidence.length import growth_of, kept_share
+from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import pay_round
 from fedmerit.rng import stream
@@ -35,13 +36,8 @@ from fedmerit.validation import MIN_CLIENTS, check_weights
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Longer than so many times the typical update and the global model is no update but an attack on
-# the arithmetic. Shrinking handles what is merely long.
-ABSURD_NORM = 1000.0
 # Why nobody can be compared.
 FEWEST = f"scores need {MIN_CLIENTS} usable replies, got {{}}"
-# Chance that a length is called far out in a round of equals.
-LENGTH_RATE = 0.01
 
 
 @dataclass(frozen=True)
@@ -284,7 +280,7 @@ def judge_round(
             along_way *= np.divide(lengths, seen, out=np.zeros_like(seen), where=seen > 0)
             return along_way
 
-        keep = kept_share(lengths, sizes, weights, members, LENGTH_RATE, along)
+        keep = kept_share(lengths, sizes, weights, members, LIMITS.length_rate, along)
     rewards, unpaid = pay(rules, contributions, clients, replies.num_examples, refused, worked)
     why = Flag(Kind.UNDECIDED, unscored) if unscored and rules.scorer is not None else None
     records = _client_records(
@@ -431,7 +427,7 @@ def _screen(
     if norms is None:
         norms = np.array([norm(row) for row in replies.updates])
     known = sorted(norm for norm in norms if norm > 0)
-    limit = ABSURD_NORM * max(known[(len(known) - 1) // 2] if known else 0.0, norm(model))
+    limit = LIMITS.absurd_norm * max(known[(len(known) - 1) // 2] if known else 0.0, norm(model))
     usable = np.isfinite(norms) & (norms <= limit)
     if usable.all():
         return replies, (), norms
