@@ -168,6 +168,7 @@ def test_opentelemetry_tells_the_last_round_and_totals():
         ("fedmerit.client.paid", a): 14,
         ("fedmerit.client.flags", (*b[:1], ("kind", "copy"), *b[1:])): 2,
         ("fedmerit.round", run): 2, ("fedmerit.clients", run): 3, ("fedmerit.rejected", run): 0,
+        ("fedmerit.flagged", run): 1,
         ("fedmerit.metric", (("name", "auc"), ("run", "r"))): 0.2,
     }  # fmt: skip
 
@@ -184,6 +185,12 @@ def test_prometheus_reads_what_the_board_and_the_alerts_ask_for():
             PrometheusTracker(tracker.port)
     samples = [s for family in parser.text_string_to_metric_families(text) for s in family.samples]
     names = {sample.name for sample in samples}
+    # What the alerts ask for is there in the round of the first flag, of each client with gauges.
+    told = {s.labels["client"]: s.value for s in samples if s.name == "fedmerit_client_flagged"}
+    last = make_records()[-1].clients
+    assert told == {client.client: client.flagged for client in last}
+    (count,) = [s.value for s in samples if s.name == "fedmerit_flagged"]
+    assert count == sum(client.flagged for client in last) > 0
     flagged = {s.labels["client"] for s in samples if s.name == "fedmerit_client_flags_total"}
     assert flagged == {"hospital-9", "hospital-10", "hospital-11"}
     assert HOSTILE in {sample.labels.get("client") for sample in samples}

@@ -22,6 +22,7 @@ CLIENT_GAUGES = {
 ROUND_GAUGES = {
     "round": "Number of the last round",
     "clients": "Clients whose replies were judged in the last round",
+    "flagged": "Clients that were flagged in the last round",
     "rejected": "Replies that were rejected in the last round",
 }
 
@@ -31,7 +32,8 @@ class OpenTelemetryTracker:
 
     Instruments (attributes): ``fedmerit.client.score``, ``.weight``, ``.evidence``, ``.flagged``
     (client, label); ``fedmerit.client.paid`` and ``fedmerit.client.flags``, totals so far (client,
-    label; kind); ``fedmerit.round``, ``.clients``, ``.rejected``; ``fedmerit.metric`` (name).
+    label; kind); ``fedmerit.round``, ``.clients``, ``.flagged``, ``.rejected``; ``fedmerit.metric``
+    (name).
 
     Parameters
     ----------
@@ -83,6 +85,7 @@ class OpenTelemetryTracker:
         for name, number in (
             ("round", record.round),
             ("clients", len(used)),
+            ("flagged", sum(client.flagged for client in record.clients)),
             ("rejected", len(record.rejected)),
         ):
             self._values[name][self._run] = number

@@ -53,9 +53,9 @@ function showBoth(...data) {
   const side = (one, part, show) => number(`${part === "paid" ? "Paid" : part === "rank" ? "Rank" : part === "weight" ? "Weight" : "Flagged"} ${one.toUpperCase()}`, (row) => row[one][part] ?? null, (row) => (present(row[one][part]) ? show(row[one][part]) : ""));
   fillTable("compare-table", [
     { title: "Client", head: true, value: (row) => row.name, show: (row) => { const box = element("span", visible(row.name)); if (row.label) box.append(" ", element("span", visible(row.label), { class: "muted small" })); return box; } },
-    side("a", "rank", String), side("b", "rank", String), number("Change of rank", (row) => row.rank, (row) => difference(row.rank, String, false)),
-    side("a", "weight", percent), side("b", "weight", percent), number("Change of weight", (row) => row.weight, (row) => difference(row.weight, percent, true)),
-    side("a", "paid", amount), side("b", "paid", amount), number("Change of pay", (row) => row.paid, (row) => difference(row.paid, amount, true)),
+    side("a", "rank", String), side("b", "rank", String), number("Rank ±", (row) => row.rank, (row) => difference(row.rank, String, false)),
+    side("a", "weight", percent), side("b", "weight", percent), number("Weight ±", (row) => row.weight, (row) => difference(row.weight, percent, true)),
+    side("a", "paid", amount), side("b", "paid", amount), number("Paid ±", (row) => row.paid, (row) => difference(row.paid, amount, true)),
     side("a", "flagged", String), side("b", "flagged", String),
   ], rows.filter((row) => [row.name, row.label || ""].some((text) => text.toLowerCase().includes(words))));
 }
