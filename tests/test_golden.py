@@ -1,7 +1,8 @@
 """What the code computed before it moved into this house, compared bit for bit.
 
-golden.json was recorded from the commit that it names, with the inputs of `tests.golden.inputs`. It
-is never recorded anew: what differs today is listed here, with the reason.
+golden.json was recorded from the commit that it names, with the inputs of `tests.golden.inputs`. What
+differs today is listed here, with the reason. What is another method today, the score of merit, was
+recorded again behind "again", and is held to that from then on.
 """
 
 import base64
@@ -52,13 +53,14 @@ from tests.ledger.builders import make_record
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "golden.json").read_text(encoding="utf-8"))
 
-# What differs from the record: which methods, in which rounds, in which columns, and why. Decision
-# 0013 has the same list.
+# What differs from the record: which methods, in which rounds, in which columns, and why; see also
+# decision 0013.
 VERDICTS = {"flagged", "eligible", "reasons"}
 EVERYTHING = "everything"
 NUMBERS = ("score", "weight", "p_value", "epsilon")
 PLAIN = ("flagged", "reward", "num_examples")
-# Matrix products of the library that NumPy has: other bits with other numbers of threads.
+# Matrix products of the library that NumPy has: other bits with other numbers of threads. Of arrays
+# of which only a digest is on record the shape is compared then.
 TO_TEN_DIGITS = {"merit"}
 # Merit is another score since it is the information of those who worked: it was recorded again.
 AGAIN = GOLDEN["again"]

@@ -312,8 +312,12 @@ def test_differential_privacy_of_clients_accuses_nobody():
         return loss.item()
 
     arrays, records = ArrayRecord(network().state_dict()), []
-    results = []
-    strategy = FedMerit(fraction_evaluate=0.0, record=records.append)
-    run_app(torch_client(private), server(strategy, arrays, results))
+    plain, ours = run_both(
+        torch_client(private),
+        FedAvg(fraction_evaluate=0.0),
+        FedMerit(fraction_evaluate=0.0, record=records.append),
+        arrays,
+    )
+    assert_same(ours.arrays, plain.arrays)
     assert not flagged(records)
     assert [len(record.clients) for record in records] == [CLIENTS] * ROUNDS

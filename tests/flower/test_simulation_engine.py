@@ -1,5 +1,7 @@
 """The example app in Flower's own simulation engine, with Ray."""
 
+from pathlib import Path
+
 import pytest
 
 from fedmerit.flower.demo import follow
@@ -35,3 +37,21 @@ def test_the_example_app_runs_in_a_simulation_with_ray(tmp_path):
     assert "explained by public information" in flagged[0].reason
     assert len(last.clients) == NODES - 1
     assert last.metrics["accuracy"] > 0.8
+
+
+def test_adapters_of_peft_are_trained_and_judged_by_flwr_run(tmp_path):
+    """The example as its page starts it: six nodes, of which the third trains nothing."""
+    pytest.importorskip("peft")
+    ledger = tmp_path / "run.ledger"
+    app = Path(__file__).parents[2] / "examples" / "flower-lora"
+    with Deployment(tmp_path / "federation", simulation=True) as deployment:
+        federation = {"num-supernodes": NODES, "client-resources-num-cpus": 1}
+        run = deployment.submit(app, {"ledger": str(ledger)}, federation)
+        records = list(follow(deployment, run, ledger, ROUNDS, seconds=300))
+    assert [record.round for record in records] == [1, 2, 3]
+    for record in records:
+        flagged = [client for client in record.clients if client.flagged]
+        assert len(record.clients) == NODES
+        assert len(flagged) == 1
+        assert flagged[0].weight == 0
+    assert records[-1].metrics["loss"] < records[0].metrics["loss"]
