@@ -1,6 +1,7 @@
 """Pay lists: from what was verified, one stretch each, and no round twice or never."""
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def path(tmp_path: Path) -> Path:
 
 def paid(number: int, amount: int = 10, client: str = "ann") -> RoundRecord:
     return RoundRecord(number, (ClientRecord(client, 0.5, 1.0, reward=amount),))
+
+
+def clock_of(*days: int) -> Callable[[], float]:
+    """Entries are recorded on these days of a month, one after the other."""
+    left = iter(days)
+    return lambda: datetime(2024, 1, next(left), tzinfo=UTC).timestamp()
 
 
 def open_reader(path: Path) -> Ledger:
@@ -85,9 +92,7 @@ def test_lists_end_to_end_pay_every_round_once_in_whatever_order_runs_are_writte
 
 def test_rounds_before_a_list_were_paid_by_a_list_that_is_named(path: Path) -> None:
     """Else the next one, which begins where this one ends, would never pay them."""
-    days = iter([1, 1, 2, 3])
-    clock = lambda: datetime(2024, 1, next(days), tzinfo=UTC).timestamp()  # noqa: E731
-    with Ledger.open(path, clock=clock) as ledger:
+    with Ledger.open(path, clock=clock_of(1, 1, 2, 3)) as ledger:
         ledger.start_run({}, "1")
         ledger.append(paid(1))
         first = ledger.head
@@ -111,10 +116,8 @@ def test_rounds_before_a_list_were_paid_by_a_list_that_is_named(path: Path) -> N
     ],
 )
 def test_what_would_lose_a_round_is_refused(path: Path, choose) -> None:
-    days = iter([1, 2, 3, 4, 9, 5, 4])
-    clock = lambda: datetime(2024, 1, next(days), tzinfo=UTC).timestamp()  # noqa: E731
     heads = []
-    with Ledger.open(path, clock=clock) as ledger:
+    with Ledger.open(path, clock=clock_of(1, 2, 3, 4, 9, 5, 4)) as ledger:
         ledger.start_run({}, "1")
         ledger.start_run({}, "1")
         heads.append(ledger.head)
@@ -128,9 +131,7 @@ def test_what_would_lose_a_round_is_refused(path: Path, choose) -> None:
 
 
 def test_since_that_cuts_the_chain_once_is_a_stretch(path: Path) -> None:
-    days = iter([1, 1, 2, 3])
-    clock = lambda: datetime(2024, 1, next(days), tzinfo=UTC).timestamp()  # noqa: E731
-    with Ledger.open(path, clock=clock) as ledger:
+    with Ledger.open(path, clock=clock_of(1, 1, 2, 3)) as ledger:
         ledger.start_run({}, "1")
         ledger.append(paid(1))
         first = ledger.head
