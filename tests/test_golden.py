@@ -1,8 +1,8 @@
 """What the code computed before it moved into this house, compared bit for bit.
 
-golden.json was recorded from the commit that it names, with the inputs of `tests.golden.inputs`. What
-differs today is listed here, with the reason. What is another method today, the score of merit, was
-recorded again behind "again", and is held to that from then on.
+golden.json was recorded from the commit that it names, with the inputs of `tests.golden.inputs`.
+What differs today is listed here, with the reason. What is another method today, the score of
+merit, was recorded again behind "again", and is held to that from then on.
 """
 
 import base64
