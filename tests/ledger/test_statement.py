@@ -317,3 +317,10 @@ def test_a_client_that_there_is_not_is_told_the_nearest(path: Path) -> None:
 def test_no_keys_are_not_any_key(path: Path) -> None:
     with pytest.raises(LedgerError, match="must be a key or several, got none"):
         check_statement(statement(path), public_key=[])
+
+
+def test_a_number_that_no_statement_can_hold_is_told(path: Path) -> None:
+    made = statement(path)
+    made["rows"][0]["values"][2] = float("inf")
+    with pytest.raises(LedgerCorruptError, match="must hold finite numbers"):
+        to_json(made)

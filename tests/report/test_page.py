@@ -289,3 +289,10 @@ def test_values_of_a_panel_are_summed_with_their_errors():
     assert client["worth"] == [0.5, 1.0]
     without = page_data(RunView("run", [RoundRecord(1, (ClientRecord("a", 0.1, 1.0),))]))
     assert without["clients"][0]["worth"] is None
+
+
+def test_numbers_that_cannot_be_added_up_are_told():
+    """Ledgers take no such scores any more; older versions did."""
+    records = [RoundRecord(n, (ClientRecord("ann", 1e308, 1.0),)) for n in (1, 2, 3)]
+    with pytest.raises(DataError, match="numbers of old cannot be added up"):
+        page_data(RunView("old", records))
