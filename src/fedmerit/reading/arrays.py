@@ -40,6 +40,9 @@ _BAD_HEADER = (
 )
 _COMPRESSION = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy and PyTorch write
 _BRAIN_FLOAT = "BF16"
+_SAFETENSORS_KINDS = frozenset(
+    {_BRAIN_FLOAT, "F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "BOOL"}
+)
 _STATE_DICT = "state_dict"
 _PICKLE = "data.pkl"
 _OBJECT_BYTES = 256  # at most so many for one byte of a pickle: an empty set
@@ -159,37 +162,37 @@ def _read_safetensors(path: Path, budget: Budget) -> dict[str, Array]:
             "safetensors files need an extra: pip install 'fedmerit[cli]'"
         ) from None
     budget.take(path.stat().st_size, path)  # not compressed: the file is as large as its arrays
-    arrays: dict[str, Array] = {}
     try:
         with safe_open(path, framework="numpy") as file:
-            for name in file.offset_keys():
-                kind = file.get_slice(name).get_dtype()
-                if kind == _BRAIN_FLOAT:
-                    arrays[name] = _brain_floats(path, name, budget)
-                elif kind in {"F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "BOOL"}:
-                    arrays[name] = file.get_tensor(name)
-                else:
+            kinds = {name: file.get_slice(name).get_dtype() for name in file.offset_keys()}
+            for kind in kinds.values():
+                if kind not in _SAFETENSORS_KINDS:
                     raise DataError(f"{path} must hold BF16, F16, F32 or F64 arrays, got {kind}")
+            halves = [name for name, kind in kinds.items() if kind == _BRAIN_FLOAT]
+            widened = _brain_floats(path, halves, budget) if halves else {}
+            return {n: widened[n] if n in widened else file.get_tensor(n) for n in kinds}
     except SafetensorError as error:
         raise DataError(f"{path} must be a safetensors file: {error}") from error
-    return arrays
 
 
-def _brain_floats(path: Path, name: str, budget: Budget) -> Array:
-    """Read an array of BF16, which NumPy does not have: the upper halves of float32.
+def _brain_floats(path: Path, names: list[str], budget: Budget) -> dict[str, Array]:
+    """Read arrays of BF16, which NumPy does not have: the upper halves of float32.
 
     The library has checked the header: its length, what it says of each array, and that these lie
     in the file.
     """
+    arrays: dict[str, Array] = {}
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        told = json.loads(file.read(length))[name]
-        start, end = told["data_offsets"]
-        budget.take(2 * (end - start), path)
-        file.seek(8 + length + start)
-        halves = np.frombuffer(file.read(end - start), dtype="<u2")
-    whole = halves.astype(np.uint32) << np.uint32(16)
-    return whole.view(np.float32).reshape(told["shape"])
+        header = json.loads(file.read(length))
+        for name in names:
+            start, end = header[name]["data_offsets"]
+            budget.take(2 * (end - start), path)
+            file.seek(8 + length + start)
+            halves = np.frombuffer(file.read(end - start), dtype="<u2")
+            whole = halves.astype(np.uint32) << np.uint32(16)
+            arrays[name] = whole.view(np.float32).reshape(header[name]["shape"])
+    return arrays
 
 
 def _read_torch(path: Path, budget: Budget) -> dict[str, Array]:
