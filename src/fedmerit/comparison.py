@@ -319,6 +319,7 @@ def join_panels(
         p_values=optional("p_values"),
         epsilon=optional("epsilon"),
         work=optional("work"),
+        testimony=optional("testimony"),
         pairs=pairs,
         evidence=evidence,
     )
@@ -336,7 +337,7 @@ def gram(rows: FloatArray) -> Matrix:
     clients = rows.shape[0]
     upper = np.triu_indices(clients)
     values = np.empty(len(upper[0]))
-    inner_products(rows, np.column_stack(upper).astype(np.int64), values)
+    inner_products(rows, rows, np.column_stack(upper).astype(np.int64), values)
     full = np.empty((clients, clients))
     full[upper] = full[upper[::-1]] = values
     return full

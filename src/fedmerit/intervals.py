@@ -1,7 +1,6 @@
 """How far a number may be off: intervals for scores of one round, and for means over rounds."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import fsum, nan, pi, sqrt, tan
 from statistics import NormalDist, mean, stdev
 
@@ -9,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import InvalidInputError
-from fedmerit.types import RoundInputs, Signals
+from fedmerit.sampling import restrict
+from fedmerit.types import RoundInputs
 from fedmerit.validation import check_count, check_number
 
 LEVEL = 0.95
@@ -82,7 +82,7 @@ def score_half_widths(
         middle = inputs.parameters // 2
         for half in (order[:middle], order[middle:]):
             try:
-                squares += (score(_restricted(inputs, np.sort(half))) - whole) ** 2
+                squares += (score(restrict(inputs, np.sort(half))) - whole) ** 2
             except InvalidInputError:
                 return np.full(inputs.clients, nan)
             taken += 1
@@ -90,18 +90,3 @@ def score_half_widths(
     factor = student_quantile(level, taken // 2)
     widths: NDArray[np.float64] = factor * np.sqrt(squares / taken)
     return widths
-
-
-def _restricted(inputs: RoundInputs, kept: NDArray[np.int64]) -> RoundInputs:
-    updates = inputs.updates
-    return replace(
-        inputs,
-        updates=Signals(np.ascontiguousarray(updates.values[:, kept]), updates.levels)
-        if isinstance(updates, Signals)
-        else np.ascontiguousarray(updates[:, kept]),
-        public=None if inputs.public is None else np.ascontiguousarray(inputs.public[:, kept]),
-        layers=None if inputs.layers is None else inputs.layers[kept],
-        previous=None
-        if inputs.previous is None
-        else np.ascontiguousarray(inputs.previous[:, :, kept]),
-    )

@@ -125,6 +125,7 @@ def restrict(inputs: RoundInputs, positions: NDArray[np.int64]) -> RoundInputs:
         public=None if inputs.public is None else take(inputs.public, positions),
         layers=None if inputs.layers is None else inputs.layers[positions],
         previous=None if inputs.previous is None else _take_past(inputs.previous, positions),
+        testimony=None if inputs.testimony is None else take(inputs.testimony, positions),
     )
 
 
@@ -163,8 +164,8 @@ def _spread(length: int, size: int, rng: np.random.Generator) -> NDArray[np.int6
 
 def lay_out(
     inputs: RoundInputs, strata: int, sample: int | None, rng: np.random.Generator
-) -> tuple[RoundInputs, NDArray[np.int64]]:
-    """Return the round on a sample of parameters, stratum by stratum, and where each starts.
+) -> tuple[RoundInputs, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the round on a sample of parameters, stratum by stratum, where each starts, and which.
 
     Stratum s of the returned round holds the parameters ``starts[s]:starts[s + 1]``. The values
     that are kept are checked here, unless a server has drawn and checked them: nobody else has
@@ -176,13 +177,13 @@ def lay_out(
     )
     sampled = restrict(inputs, positions)
     if inputs.sampled:
-        return sampled, starts
+        return sampled, starts, positions
     if not isinstance(sampled.updates, Signals):
         check_finite(sampled.updates, name="updates", positions=positions)
     if sampled.previous is not None:
         for reports in sampled.previous:
             check_finite(reports, name="previous", positions=positions)
-    return sampled, starts
+    return sampled, starts, positions
 
 
 def choose_strata(

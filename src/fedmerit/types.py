@@ -59,6 +59,9 @@ class RoundInputs:
         Which layer each parameter belongs to.
     previous : (k, n, d) float array or None
         Each client's own earlier reports; zeros in place of reports that there are not.
+    testimony : (k, d) float array or None
+        What each client has told before, the `Contributions.testimony` of its last round; zeros for
+        a newcomer.
     trust : (k,) float array or None
         What each client has shown in earlier rounds (the sum of its `Contributions.work`).
     rounds : (k,) int array or None
@@ -82,6 +85,7 @@ class RoundInputs:
     public: FloatArray | None = None
     layers: NDArray[np.int64] | None = None
     previous: FloatArray | None = None
+    testimony: FloatArray | None = None
     trust: NDArray[np.float64] | None = None
     rounds: NDArray[np.int64] | None = None
     named: NDArray[np.bool_] | None = None
@@ -107,7 +111,7 @@ class Needs:
     floats : bool
         Float updates, also where clients upload levels.
     previous : bool
-        Each client's own earlier reports.
+        Each client's own earlier reports, and its testimony.
     trust : bool
         What each client has shown in earlier rounds, the sum of its `Contributions.work`, in how
         many, and whether an accusation stands.
@@ -216,6 +220,9 @@ class Contributions(Tabular):
         client's score by more.
     work : (k,) float or None
         What the round adds to the trust in each client.
+    testimony : (k, d) float or None
+        What each client has told by now, for a history to remember; a result that is handed on has
+        none, since it is as large as the updates.
     pairs : Pairs or None
         Left out of rounds of more than 4,096 clients, or of more than 256 who met few peers.
     evidence : Evidence or None
@@ -228,6 +235,7 @@ class Contributions(Tabular):
     p_values: NDArray[np.float64] | None = None
     epsilon: NDArray[np.float64] | None = None
     work: NDArray[np.float64] | None = None
+    testimony: FloatArray | None = None
     pairs: Pairs | None = None
     evidence: Evidence | None = None
 
@@ -248,6 +256,7 @@ class Contributions(Tabular):
         p_values: NDArray[np.float64] | None = None,
         epsilon: NDArray[np.float64] | None = None,
         work: NDArray[np.float64] | None = None,
+        testimony: FloatArray | None = None,
         pairs: Pairs | None = None,
         evidence: Evidence | None = None,
     ) -> "Contributions":
@@ -261,6 +270,7 @@ class Contributions(Tabular):
             p_values,
             epsilon,
             work,
+            testimony,
             pairs,
             evidence,
         )

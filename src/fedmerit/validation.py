@@ -134,6 +134,8 @@ def check_round(
     previous: ArrayLike | None = None,
     trust: ArrayLike | None = None,
     rounds: ArrayLike | None = None,
+    *,
+    testimony: ArrayLike | None = None,
     finite: bool = True,
 ) -> RoundInputs:
     """Check everything a scorer is given for one round.
@@ -151,6 +153,7 @@ def check_round(
         previous=None
         if previous is None
         else _check_previous(previous, clients, parameters, finite),
+        testimony=None if testimony is None else _check_testimony(testimony, clients, parameters),
         trust=None if trust is None else check_vector(trust, name="trust", length=clients),
         rounds=None
         if rounds is None
@@ -295,6 +298,16 @@ def _check_public(public: ArrayLike, parameters: int) -> FloatArray:
     if matrix.shape[1] != parameters:
         raise UpdatesError(
             f"public must have one value per parameter, {parameters}, got {matrix.shape[1]}"
+        )
+    return matrix
+
+
+def _check_testimony(testimony: ArrayLike, clients: int, parameters: int) -> FloatArray:
+    matrix = check_matrix(testimony, name="testimony")
+    if matrix.shape != (clients, parameters):
+        raise UpdatesError(
+            f"testimony must have the shape of the updates, ({clients}, {parameters}), "
+            f"got {matrix.shape}"
         )
     return matrix
 

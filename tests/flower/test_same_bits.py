@@ -124,6 +124,7 @@ def test_simulator_flower_and_library_agree_to_the_last_bit(rules):
     if isinstance(rules.scorer, Merit):
         remembered = {
             "previous": np.stack([history.previous[str(c)] for c in range(USERS)]),
+            "testimony": np.stack([history.testimony[str(c)] for c in range(USERS)]),
             "trust": [history.trust[str(c)] for c in range(USERS)],
             "rounds": [history.wealth[str(c)].rounds for c in range(USERS)],
         }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedmerit import Flag, Kind
 from fedmerit.scorers import Merit
-from fedmerit.scorers.information import once, shared_work, shrunk, told
+from fedmerit.scorers.information import once, shared_work, shrunk, tell
 from fedmerit.validation import check_round
 
 CLIENTS, SIZE = 20, 6000
@@ -24,8 +24,8 @@ def a_round(seed=0, clients=CLIENTS, own=2.0):
     return updates, public, past, rng
 
 
-def merit_of(updates, public, past):
-    inputs = replace(check_round(updates, public), previous=past)
+def merit_of(updates, public, past, testimony=None):
+    inputs = replace(check_round(updates, public, testimony=testimony), previous=past)
     return Merit().score(inputs, np.random.default_rng(5))
 
 
@@ -47,7 +47,8 @@ def test_length_and_what_was_known_before_change_nothing(scale, known, own):
     told_otherwise[4] = scale * updates[4] + np.dot(known, public) + np.dot(own, past[4])
     lie = merit_of(told_otherwise, public, past)
     if lie.flags[4] is None:
-        np.testing.assert_allclose(lie.scores, truth.scores, rtol=1e-4)
+        # What is mixed in says nothing about the others, all of whom it tells the less.
+        np.testing.assert_allclose(share(lie, 4), share(truth, 4), rtol=1 / (CLIENTS - 1))
     else:  # where the mixture is nearly all there is, it is called a replay, or points elsewhere
         assert lie.flags[4].kind in (Kind.EXPLAINED, Kind.REPEATED, Kind.REVERSED)
         assert lie.scores[4] == 0
@@ -206,19 +207,77 @@ def test_nobody_tells_anything_where_nobody_counts():
     assert shrunk(np.ones(3), np.zeros(3, dtype=bool), None).tolist() == [0, 0, 0]
 
 
+def told(private, reports, same, members, before=None, left=None):
+    left = np.ones(len(private)) if left is None else left
+    lengths = np.linalg.norm(private, axis=1)
+    # `tell` gets lengths of private parts as shares of reports.
+    return tell(private / lengths[:, None], left, before, reports, np.ones(3), same, members)
+
+
 def test_told_by_hand():
-    cosine = np.array([[1.0, 0.5, -0.4], [0.5, 1.0, 0.1], [-0.4, 0.1, 1.0]])
-    members = np.ones(3, dtype=bool)
-    apart = np.zeros((3, 3))
-    chance = 1 / np.sqrt(2 * np.pi * 1e8)
-    expected = np.array([0.25, 0.3, 0.05]) - chance
-    np.testing.assert_allclose(told(cosine, apart, members, 10**8), expected)
+    size = 10**6
+    axes = np.zeros((3, size))
+    axes[range(3), range(3)] = 1.0
+    # Rows that have the cosines 0.5, -0.4 and 0.1 with each other.
+    mix = np.linalg.cholesky([[1.0, 0.5, -0.4], [0.5, 1.0, 0.1], [-0.4, 0.1, 1.0]])
+    rows, members, apart = mix @ axes, np.ones(3, dtype=bool), np.zeros((3, 3))
+    chance = 1 / np.sqrt(2 * np.pi * size)
+    tells, testimony = told(rows, rows, apart, members)
+    np.testing.assert_allclose(tells, np.array([0.25, 0.3, 0.05]) - chance)
+    np.testing.assert_allclose(testimony, rows)
     # Clients 0 and 1 are one work: what they show each other does not count, and they count once.
     one = np.zeros((3, 3))
     one[0, 1] = one[1, 0] = 1.0
-    cosine[0, 2] = cosine[2, 0] = 0.3
-    assert told(cosine, one, members, 10**8) == pytest.approx([0.3, 0.1, 0.2], abs=1e-4)
+    assert told(rows, rows, one, members)[0] == pytest.approx([0, 0.1, 0.05], abs=2e-3)
     assert once(one).tolist() == [True, False, True]
+    # Who has nothing left tells nothing, whatever it told before.
+    nothing = np.array([0.0, 1.0, 1.0])
+    assert told(rows, rows, apart, members, before=rows, left=nothing)[0][0] == 0
+
+
+def test_the_newest_report_counts_a_third_of_a_testimony_whatever_its_length():
+    rng = np.random.default_rng(1)
+    first, second = (rng.normal(size=(3, 500)) for _ in range(2))
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second)]
+    none, members = np.zeros((3, 3)), np.ones(3, dtype=bool)
+    _, before = told(first, first, none, members)
+    np.testing.assert_allclose(before, units[0])
+    before[2] = 0  # a newcomer
+    _, after = told(1000 * second, second, none, members, before=before)
+    np.testing.assert_allclose(after[:2], (2 * units[0][:2] + units[1][:2]) / 3)
+    np.testing.assert_allclose(after[2], units[1][2])
+
+
+def test_a_newcomer_is_neither_better_nor_worse_off():
+    """Whatever the others told before counts relative to what is usual among them."""
+    updates, public, past, rng = a_round()
+    testimony = rng.normal(size=(CLIENTS, SIZE)) / np.sqrt(SIZE)  # which has not come true
+    testimony[4] = 0
+    assert share(merit_of(updates, public, past, testimony), 4) == pytest.approx(0.05, rel=0.1)
+    testimony += 2 * updates.mean(axis=0) / np.linalg.norm(updates.mean(axis=0))  # which has
+    testimony[4] = 0
+    assert share(merit_of(updates, public, past, testimony), 4) == pytest.approx(0.05, rel=0.1)
+
+
+def test_what_comes_true_tells_more():
+    """Two clients report alike now; one of them told earlier where all go now."""
+    updates, public, past, rng = a_round()
+    testimony = rng.normal(size=(CLIENTS, SIZE)) / np.sqrt(SIZE)
+    plain = merit_of(updates, public, past, testimony)
+    foreseen = updates.mean(axis=0) - updates.mean()
+    testimony[4] = foreseen / np.linalg.norm(foreseen)
+    assert share(merit_of(updates, public, past, testimony), 4) > 1.1 * share(plain, 4)
+
+
+def test_testimony_is_given_back_where_the_parameters_were():
+    """It is scored stratum by stratum; what is kept has the order of the updates."""
+    updates, public, past, _ = a_round()
+    result = merit_of(updates, public, None, np.zeros((CLIENTS, SIZE)))
+    lengths = np.linalg.norm(result.testimony, axis=1)
+    np.testing.assert_allclose(lengths, 1, rtol=1e-5)
+    cosines = np.sum(result.testimony * updates, axis=1) / np.linalg.norm(updates, axis=1)
+    assert (cosines > 0.8).all(), "most of a report is its own and what is common"
+    assert merit_of(updates, public, past).testimony is None, "nobody keeps it"
 
 
 def test_an_account_that_copies_is_named_by_its_twin():

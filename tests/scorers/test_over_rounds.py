@@ -74,16 +74,17 @@ def test_where_nobody_was_accused_a_round_that_cannot_tell_accuses_nobody(server
 
 @pytest.mark.parametrize("times", [0.5, 3, 30])
 def test_work_that_is_mixed_with_the_last_update_is_judged_by_the_work(server, rng, times):
-    """However much of the report everybody knows: the rest points where that of the others does."""
+    """However much of the report everybody knows: the rest points where that of the others does.
+
+    What the others have told has come true in what is mixed in, so that they may gain a little.
+    """
     server.settle(updates=work(rng, CLEAR))
     known = server.state.history.updates[0]
     sent = work(rng, CLEAR)
     mixed = {**sent, "eve": sent["eve"] + times * known}
     result = server.settle(updates=mixed)
     assert result.flags["eve"] is None
-    assert result.scores["eve"] == pytest.approx(
-        np.mean([result.scores[n] for n in HONEST]), rel=0.2
-    )
+    assert 0.75 < result.scores["eve"] / np.mean([result.scores[n] for n in HONEST]) < 1.05
 
 
 @pytest.mark.parametrize("times", [3, 30])

@@ -293,7 +293,7 @@ def test_a_laid_out_round_has_its_strata_in_a_row(rng):
     layers = np.repeat([1, 0], [3000, 2000])
     public = rng.normal(size=5000)
     inputs = check_round(np.stack([marks, marks]), public, layers)
-    laid, starts = lay_out(inputs, 8, None, rng)
+    laid, starts, _ = lay_out(inputs, 8, None, rng)
     positions = laid.updates[0].astype(int)
     assert sorted(positions) == list(range(5000))
     assert (laid.public[0] == public[positions]).all()

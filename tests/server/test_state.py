@@ -250,7 +250,7 @@ def test_a_newer_version_is_named(small):
     newer = b"fedmerit state %d\n" % (VERSION + 1)
     path.write_bytes(path.read_bytes().replace(b"fedmerit state %d\n" % VERSION, newer, 1))
     refused(
-        path, ledger, f"must have version 1 or {VERSION}, got {VERSION + 1}; use the fedmerit that"
+        path, ledger, f"must have version 1 to {VERSION}, got {VERSION + 1}; use the fedmerit that"
     )
 
 

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ class Looks:
     seen: list = field(default_factory=list)
     models: list = field(default_factory=list)
     forecast: Forecast = field(default_factory=Forecast)
+    parameters: int = 0
 
     @property
     def needs(self):
@@ -34,10 +36,16 @@ class Looks:
         return needs if self.positions is None else replace(needs, sample=None)
 
     def score(self, inputs, rng):
+        self.parameters = inputs.parameters
         if self.positions is not None:
             inputs = self._forecast(restrict(inputs, self.positions))
         self.seen.append(inputs)
-        return Merit(sample=SAMPLE if self.positions is None else None).score(inputs, rng)
+        result = Merit(sample=SAMPLE if self.positions is None else None).score(inputs, rng)
+        if self.positions is None:
+            return result
+        whole = np.zeros((inputs.clients, self.parameters), result.testimony.dtype)
+        whole[:, self.positions] = result.testimony
+        return replace(result, testimony=whole)
 
     def _forecast(self, inputs):
         """Forecast from what is looked at instead of from everything."""
@@ -82,7 +90,7 @@ def test_what_is_kept_is_what_is_looked_at_and_gives_the_same_bits(form, send):
         found = [step(server, form, number, send, past) for server in (part, whole)]
         assert facts(found[0]) == facts(found[1])
         np.testing.assert_array_equal(part.state.model, whole.state.model)
-        for name in ("updates", "public", "previous", "layers"):
+        for name in ("updates", "public", "previous", "testimony", "layers"):
             ours, theirs = (getattr(s.rules.scorer.seen[-1], name) for s in (part, whole))
             np.testing.assert_array_equal(ours, theirs)
         models.append(whole.state.model)
@@ -115,6 +123,7 @@ def test_memory_does_not_grow_with_clients_times_parameters():
     kept = [
         *history.models,
         *(report for reports in history.previous.values() for report in reports),
+        *history.testimony.values(),
     ]
     assert {len(vector) for vector in kept} == {len(history.view.positions)}
     assert len(history.view.positions) < PARAMETERS / 3
@@ -160,18 +169,21 @@ def as_version_1(server, models, path):
     """Save a server as files were before there was a view: whole models, reports as scored."""
     server.save(path)
     arrays, meta = read_state(path)
-    for name in ("model", "positions", "layers seen"):
+    for name in ("model", "positions", "layers seen", "testimony"):
         arrays.pop(name, None)
     arrays["models"] = np.stack(models)
-    del meta["sampled"], meta["version"]
+    del meta["sampled"], meta["version"], meta["witnesses"]
     write_state(path, arrays, meta)
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"fedmerit state 2\n", b"fedmerit state 1\n", 1))
+    content = path.read_bytes().partition(b"\n")[2][32:]
+    path.write_bytes(b"fedmerit state 1\n" + sha256(content).digest() + content)
 
 
 @pytest.mark.parametrize("form", ["vector", "statistics"])
 def test_a_file_of_the_version_before_is_continued(form, tmp_path):
-    """With the same bits where all is looked at; else with its past at the new sample."""
+    """With the same bits where all is looked at; else with its past at the new sample.
+
+    Only what clients have told is missing, as it is of a server that has lost it.
+    """
     server, models = federation(form, Merit(sample=None)), []
     models.append(server.state.model)
     for number in (1, 2):
@@ -189,6 +201,8 @@ def test_a_file_of_the_version_before_is_continued(form, tmp_path):
     assert history.previous.keys() == known.previous.keys()
     for client, reports in history.previous.items():
         np.testing.assert_array_equal(reports, [r[columns] for r in known.previous[client]])
+    forgot = replace(server.state, history=replace(known, testimony={}))
+    server.state = forgot
     assert facts(step(same, form, 3)) == facts(step(server, form, 3))
     assert step(fewer, form, 3).flags["eve"].kind in {Kind.INDEPENDENT, Kind.NAMED}
 

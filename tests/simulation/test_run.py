@@ -195,9 +195,9 @@ def test_damaged_runs_are_refused(federation, tmp_path):
     with pytest.raises(CheckpointError, match="is damaged"):
         run(federation, folder=tmp_path, resume=True)
     title, _, rest = content.partition(b"\n")
-    assert title == b"fedmerit state 2"
+    assert title == b"fedmerit state 3"
     path.write_bytes(b"fedmerit state 99\n" + rest)
-    with pytest.raises(CheckpointError, match="must have version 1 or 2, got 99"):
+    with pytest.raises(CheckpointError, match="must have version 1 to 3, got 99"):
         run(federation, folder=tmp_path, resume=True)
     path.write_bytes(rest)
     with pytest.raises(CheckpointError, match="is no state of a fedmerit server"):

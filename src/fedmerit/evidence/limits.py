@@ -91,6 +91,8 @@ class Limits:
     almost_all: float = 0.999
     # Chosen: pairs that have less in common are not looked at.
     hardly: float = 0.01
+    # Chosen: what the newest report counts in a client's testimony; half to a fifth rank alike.
+    newest: float = 1 / 3
     # Chosen: a private part below this share of the update is rounding.
     rounding: float = 3e-6
     # Chosen: what is usual for a client is the median over seven others or more.

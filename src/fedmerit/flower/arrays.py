@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedmerit.errors import UpdatesError
 from fedmerit.server import replies
-from fedmerit.server.layout import Layout
+from fedmerit.server.layout import Layout, other_shape
 from fedmerit.server.replies import check_finite, cut_text
 from fedmerit.types import FloatArray
 
@@ -81,7 +81,7 @@ def decode(name: str, array: Array, shape: tuple[int, ...]) -> NDArray[np.generi
     except Exception as error:  # whatever a parser makes of hostile bytes, it is no array
         raise UpdatesError(f"{name} must be a readable array, got {type(error).__name__}") from None
     if stored != shape or tuple(array.shape) != shape:
-        raise UpdatesError(f"{name} must have shape {shape}, got {cut_text(stored)}")
+        raise other_shape(name, shape, cut_text(stored))
     if kind.kind not in _NUMBERS or kind.itemsize > _LARGEST_ITEM:
         raise UpdatesError(f"{name} must be real numbers, got {cut_text(kind)}")
     content = memoryview(array.data)[len(head) :]

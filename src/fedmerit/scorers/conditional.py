@@ -103,7 +103,8 @@ class ConditionalPCA:
         if why := lack_of_power(inputs.parameters, inputs.public):
             return abstained("conditional", inputs.clients, why)
         if isinstance(inputs.updates, Signals):
-            return self.score_in(*lay_out(inputs, self.strata, self.sample, rng), rng)
+            laid, starts, _ = lay_out(inputs, self.strata, self.sample, rng)
+            return self.score_in(laid, starts, rng)
         positions, starts = choose_strata(
             inputs.parameters,
             inputs.public,

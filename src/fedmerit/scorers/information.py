@@ -1,9 +1,11 @@
 """Information: what a report tells about the others that nobody could know without the client.
 
 The private part of a report is what neither the public nor the client's own earlier reports
-explain of it. A report tells as much about the others as its private part points where theirs
-point: the mean cosine with the members of the cohort, where pointing apart counts as nothing.
-So a report that is longer, or mixed with anything that was known before, tells the same.
+explain of it. A client's testimony is what its reports have told so far: the mean of their private
+parts, each at length one, the newest counting a third. It tells as much about the others as it
+points where they go now: the mean cosine with the reports of the members of the cohort, where
+pointing apart counts as nothing. So a report that is longer, or mixed with anything that was known
+before, tells the same; and what one told is worth more if it comes true.
 """
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from fedmerit.evidence.cohort import with_most
 from fedmerit.evidence.decisions import middle_and_spread, upper_quantile
 from fedmerit.evidence.limits import LIMITS
+from fedmerit.kernels.products import products_between
 from fedmerit.types import FloatArray
 
 Matrix = NDArray[np.float64]
@@ -102,24 +105,84 @@ def once(same: Matrix) -> Booleans:
     return alone
 
 
-def told(cosine: Matrix, same: Matrix, members: Booleans, parameters: int) -> Values:
-    """Return what each report tells about the members, (k,): from 0 to 1.
+def tell(
+    private: FloatArray,
+    left: Values,
+    before: FloatArray | None,
+    reports: FloatArray,
+    norms: Values,
+    same: Matrix,
+    members: Booleans,
+) -> tuple[Values, FloatArray]:
+    """Return what each client tells about the others, (k,), 0 to 1, and its testimony, (k, d).
 
-    What independent vectors of so many `parameters` show on average is nothing, and less than one
-    standard deviation of it cannot be told from that. Accounts with one work count once (`same`),
-    and what they tell each other does not count.
+    What a report tells now is known of everybody. Of what clients told before, differences from
+    what is usual count, in proportion where that is more than what is usual now. So a newcomer is
+    neither better nor worse off, and where nothing has come true of what was told, nothing counts.
+
+    Parameters
+    ----------
+    private : (k, d) array
+        What only the client could know of its report, of which it is the share `left`, (k,). Who
+        has nothing left tells nothing.
+    before : (k, d) array or None
+        The testimony of earlier rounds, zeros for a newcomer.
+    reports : (k, d) array
+        Where the others go now; `norms`, (k,), are their lengths.
+    same : (k, k) array
+        How far two accounts are one work: these count once, and nothing for each other.
+    members : (k,) bool array
+        Whose reports count.
     """
-    positive = np.maximum(cosine, 0.0)
     weights = np.where(members, (1 - same) / (1 + same.sum(axis=1)), 0.0)
     np.fill_diagonal(weights, 0.0)
+    units = _units(private, left * norms)
+    now = np.where(left > 0, _toward(units, reports, norms, weights), 0.0)
+    if before is None:
+        return now, units
+    known = np.any(before, axis=1)
+    share = np.where(known, LIMITS.newest, 1.0)
+    told, usual = now, known & members
+    if usual.any():
+        past = _toward(before, reports, norms, weights)
+        middle, of_past = np.median(now[usual]), np.median(past[usual])
+        past = middle + (past - of_past) * min(middle / of_past, 1.0)
+        told = np.where(left > 0, share * now + (1 - share) * past, 0.0)
+    testimony: FloatArray = units * share.astype(units.dtype)[:, None]
+    testimony += before * (1 - share).astype(units.dtype)[:, None]
+    return told, testimony
+
+
+def _units(private: FloatArray, lengths: Values) -> FloatArray:
+    """Return the private parts at length one; zeros where there is nothing."""
+    units = np.zeros_like(private)
+    for row in np.flatnonzero(lengths > 0):
+        # In float64: the length of a float32 vector may be no float32.
+        units[row] = private[row].astype(np.float64) / lengths[row]
+    return units
+
+
+def _toward(rows: FloatArray, reports: FloatArray, norms: Values, weights: Matrix) -> Values:
+    """Return how far each of the rows points where the reports do, on the weighted mean, (k,).
+
+    What independent vectors show on average is nothing, and less than one standard deviation of it
+    cannot be told from that.
+    """
+    products = products_between(rows, reports)
+    cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
     total = weights.sum(axis=1)
     mean = np.divide(
-        (weights * positive).sum(axis=1), total, out=np.zeros(len(total)), where=total > 0
+        (weights * np.maximum(cosines, 0.0)).sum(axis=1),
+        total,
+        out=np.zeros_like(total),
+        where=total > 0,
     )
-    error = LIMITS.positive_deviation / np.sqrt(parameters * max(int(members.sum()) - 1, 1))
-    more = np.maximum(mean - LIMITS.positive_part / np.sqrt(parameters), error)
-    private: Values = np.where(np.diagonal(cosine) > 0, more, 0.0)
-    return private
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    by_chance = lengths / np.sqrt(rows.shape[1])
+    peers = max(int(np.any(weights > 0, axis=0).sum()) - 1, 1)
+    error = LIMITS.positive_deviation * by_chance / np.sqrt(peers)
+    toward: Values = np.maximum(mean - LIMITS.positive_part * by_chance, error)
+    return toward
 
 
 def shrunk(values: Values, counted: Booleans, past: Values | None) -> Values:

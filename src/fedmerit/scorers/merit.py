@@ -3,9 +3,9 @@
 *Worked* is answered by the gate, with a stated error rate: does the client agree with the cohort
 given what is public (`conditional`), is its report more than a replay of what is public or of its
 own past, and do earlier rounds speak against it (`fedmerit.evidence.bets`)? *Information* is how
-far what only the client could know points where that of the others points, whatever the length of
-the report (`fedmerit.scorers.information`). Differences that do not last are evened out, and
-accounts that share one work share one score.
+far what only the client could know, in this report and its last ones, points where the others go,
+whatever the length of the report (`fedmerit.scorers.information`). Differences that do not last are
+evened out, and accounts that share one work share one score.
 """
 
 from dataclasses import dataclass, field, replace
@@ -39,8 +39,8 @@ from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.scorers.information import once, shared_work, shrunk, told
-from fedmerit.types import Contributions, Needs, Pairs, RoundInputs, Signals
+from fedmerit.scorers.information import once, shared_work, shrunk, tell
+from fedmerit.types import Contributions, FloatArray, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
 # All pairs are compared; of more clients than this, inside random panels.
@@ -140,10 +140,12 @@ class Merit:
         self, inputs: RoundInputs, names: NDArray[np.int64], rng: np.random.Generator
     ) -> Contributions:
         """Score clients that are all compared with each other; `names` are their numbers."""
-        inputs, starts = lay_out(inputs, self.gate.strata, self.sample, rng)
+        before = inputs.testimony
+        inputs, starts, positions = lay_out(inputs, self.gate.strata, self.sample, rng)
         gate = self.gate.score_in(inputs, starts, rng)
         assert gate.pairs is not None, "a panel is compared with itself"
-        products = gram(float_updates(inputs, "merit"))
+        reports = float_updates(inputs, "merit")
+        products = gram(reports)
         unknown, private = private_parts(inputs, starts)
         cosine, left = private_cosines(private, products, LIMITS.rounding)
         whole = cosines(products)
@@ -153,7 +155,9 @@ class Merit:
         both = np.stack((whole, cosine))
         same = shared_work(unknown, inputs.previous, both, worked.copies.alike, ~worked.accused)
         accounts = 1 + same.sum(axis=1)
-        tells = told(cosine, same, members if members.any() else shown, inputs.parameters)
+        norms = np.sqrt(np.diagonal(products))
+        counted = members if members.any() else shown
+        tells, testimony = tell(private, left, inputs.testimony, reports, norms, same, counted)
         information = shrunk(tells, shown, past) / accounts
         against = points_against(whole, members & once(same))
         evidence = worked.cohort.evidence(
@@ -167,6 +171,7 @@ class Merit:
             eligible=~worked.accused,
             p_values=gate.p_values,
             work=_relative(tells, shown),
+            testimony=_in_place(before, testimony, positions),
             pairs=pairs,
             evidence=evidence,
         )
@@ -243,6 +248,7 @@ def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
         inputs,
         updates=inputs.updates[rows],
         previous=None if inputs.previous is None else inputs.previous[rows],
+        testimony=None if inputs.testimony is None else inputs.testimony[rows],
         trust=None if inputs.trust is None else inputs.trust[rows],
         rounds=None if inputs.rounds is None else inputs.rounds[rows],
         named=None if inputs.named is None else inputs.named[rows],
@@ -260,6 +266,20 @@ def _trusted(inputs: RoundInputs, members: NDArray[np.bool_]) -> NDArray[np.bool
     usual = np.median(inputs.trust[known if known.any() else inputs.trust > 0])
     trusted: NDArray[np.bool_] = inputs.trust >= LIMITS.least_trust * usual
     return trusted
+
+
+def _in_place(
+    before: FloatArray | None, testimony: FloatArray, positions: NDArray[np.int64]
+) -> FloatArray | None:
+    """Return the testimony with its parameters where the round had them; None if nobody keeps it.
+
+    What was told of parameters that were not looked at now counts less from round to round.
+    """
+    if before is None:
+        return None
+    whole: FloatArray = before * before.dtype.type(1 - LIMITS.newest)
+    whole[:, positions] = testimony
+    return whole
 
 
 def _relative(tells: NDArray[np.float64], shown: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -79,6 +79,7 @@ def score(
     public: ArrayLike | None = None,
     layers: ArrayLike | None = None,
     previous: ArrayLike | None = None,
+    testimony: ArrayLike | None = None,
     trust: ArrayLike | None = None,
     rounds: ArrayLike | None = None,
     rng: RandomSource = None,
@@ -102,6 +103,9 @@ def score(
         The layer of each parameter.
     previous : (k, d) or (k, n, d) array, optional
         Each client's own earlier reports (zeros: none yet); ``"merit"`` takes them off.
+    testimony : (k, d) array, optional
+        What each client has told before: ``Contributions.testimony`` of its last round, zeros for
+        a newcomer. Where it is given, the result has the next one.
     trust : (k,) array, optional
         Sum of ``Contributions.work`` over earlier rounds.
     rounds : (k,) integers, optional
@@ -134,5 +138,7 @@ def score(
         raise SettingError(f"method must be a name or a Scorer, got {method!r}")
     # Scorers that sample check the values they draw; `aggregate` checks all that it uses.
     whole = needs_of(method).sample is None
-    inputs = check_round(updates, public, layers, previous, trust, rounds, finite=whole)
+    inputs = check_round(
+        updates, public, layers, previous, trust, rounds, testimony=testimony, finite=whole
+    )
     return method.score(inputs, generator)

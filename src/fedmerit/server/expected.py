@@ -29,6 +29,7 @@ _META: Mapping[str, Any] = {
     "remembered": int,
     "sampled": bool,
     "reporters": Sequence[str],
+    "witnesses": Sequence[str],
     "sketched": Mapping[str, int],
     "trust": Mapping[str, float],
     "wealth": Mapping[str, Wealth],
@@ -44,7 +45,7 @@ _META: Mapping[str, Any] = {
     "fixed": Sequence[str],
 }
 _LEAST = {"round": 0, "older": 1, "remembered": 0}
-_FINITE = ("models", "model", "reports", "sketches", "forecast")
+_FINITE = ("models", "model", "reports", "testimony", "sketches", "forecast")
 
 
 def check_state(arrays: Arrays, meta: object) -> None:
@@ -71,6 +72,7 @@ def check_state(arrays: Arrays, meta: object) -> None:
                     f"{name!r} of a state must have {sizes[name]} values, got {found}"
                 )
     _check_models(arrays, parameters)
+    _check_testimony(arrays, meta)
     _check_sketches(arrays, meta)
     _check_values(arrays, meta)
 
@@ -81,7 +83,8 @@ def _check_values(arrays: Arrays, meta: Mapping[str, Any]) -> None:
         if meta[name] < least:
             raise CheckpointError(f"{name} of a state must be at least {least}, got {meta[name]}")
     for name in _FINITE:
-        if name in arrays and not np.isfinite(arrays[name].astype(np.float64)).all():
+        rows = arrays.get(name, np.zeros(0))
+        if rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
             raise CheckpointError(f"{name} of a state must be finite, got NaN or infinity in it")
     for client, trust in meta["trust"].items():
         if not math.isfinite(trust):
@@ -106,6 +109,15 @@ def _check_models(arrays: Arrays, parameters: int | None) -> None:
             raise CheckpointError(
                 f"models of a state must have its {len(positions)} positions, got {models.shape[1]}"
             )
+
+
+def _check_testimony(arrays: Arrays, meta: Mapping[str, Any]) -> None:
+    """Refuse testimony that is not of the clients, or not of the parameters, that it says."""
+    clients = meta.get("witnesses", ())
+    shape = (len(set(clients)), arrays["models"].shape[1])
+    found = arrays["testimony"].shape if "testimony" in arrays else (0, shape[1])
+    if found != shape or len(clients) != shape[0]:
+        raise CheckpointError(f"testimony of a state must have the shape {shape}, got {found}")
 
 
 def _check_sketches(arrays: Arrays, meta: Mapping[str, Any]) -> None:

@@ -88,10 +88,10 @@ class RoundHistory:
         Which parameters scores look at.
     model : vector or None
         The newest global model, whole.
-    models, previous, past, trust, wealth
+    models, previous, past, testimony, trust, wealth
         What is remembered: global models (the newest last), the last reports of each client (the
-        newest last) and sketches of more of them, the sum of each client's work, and what bets
-        against it have come to.
+        newest last) and sketches of more of them, what it has told, the sum of its work, and what
+        bets against it have come to.
     forecast
         What the models so far tell about the next update.
     """
@@ -102,6 +102,7 @@ class RoundHistory:
     model: FloatArray | None = None
     models: tuple[FloatArray, ...] = ()
     previous: Mapping[str, tuple[FloatArray, ...]] = field(default_factory=dict)
+    testimony: Mapping[str, FloatArray] = field(default_factory=dict)
     trust: Mapping[str, float] = field(default_factory=dict)
     wealth: Mapping[str, Wealth] = field(default_factory=dict)
     past: Sketches = field(default_factory=Sketches)
@@ -130,7 +131,9 @@ class RoundHistory:
         columns = view.of(place)
         if (columns < 0).any():
             models = (view.of(self.model),)
-            return replace(self, view=view, models=models, previous={}, past=Sketches())
+            return replace(
+                self, view=view, models=models, previous={}, testimony={}, past=Sketches()
+            )
         return replace(
             self,
             view=view,
@@ -139,6 +142,7 @@ class RoundHistory:
                 client: tuple(report[columns] for report in reports)
                 for client, reports in self.previous.items()
             },
+            testimony={client: told[columns] for client, told in self.testimony.items()},
             past=Sketches(),
         )
 
@@ -172,7 +176,7 @@ class RoundHistory:
         The updates are checked, and have the parameters that are looked at; so have `layers`, by
         default those of the view.
         """
-        previous = trust = rounds = standing = named = repeated = reported = None
+        previous = testimony = trust = rounds = standing = named = repeated = reported = None
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
         floats = None if isinstance(updates, Signals) or not needs.previous else updates
@@ -183,6 +187,9 @@ class RoundHistory:
             for row, own in enumerate(reports):
                 for place, report in enumerate(own):
                     previous[row, place] = report
+            testimony = np.zeros_like(floats)
+            for row, client in enumerate(clients):
+                testimony[row] = self.testimony.get(client, 0.0)
         public = self.public
         if floats is not None:
             repeated, reported = self.past.explain(clients, floats, public)
@@ -193,6 +200,7 @@ class RoundHistory:
             public,
             self.view.layers if layers is None else layers,
             previous=previous,
+            testimony=testimony,
             trust=trust,
             rounds=rounds,
             named=named,
@@ -210,21 +218,25 @@ class RoundHistory:
         needs: Needs = EVERYTHING,
     ) -> "RoundHistory":
         """Return the history with what a scorer needs of this round later, and what it showed."""
-        previous, trust = dict(self.previous), dict(self.trust)
+        previous, trust, testimony = dict(self.previous), dict(self.trust), dict(self.testimony)
         for row, client in enumerate(clients):
             if needs.previous and self.remembered:
                 reports = (*previous.pop(client, ()), updates[row].copy())
                 previous[client] = reports[-OWN_REPORTS:]
+                if result.testimony is not None:
+                    testimony[client] = result.testimony[row].copy()
             if result.work is not None:
                 trust[client] = trust.get(client, 0.0) + float(result.work[row])
         kept = list(previous)[max(len(previous) - self.remembered, 0) :]
         reports_kept = {client: previous[client] for client in kept}
+        testimony_kept = {client: testimony[client] for client in kept if client in testimony}
         past = self.past
         if needs.previous and self.remembered:
             past = past.after(clients, updates, kept)
         return replace(
             self,
             previous=reports_kept,
+            testimony=testimony_kept,
             past=past,
             trust=trust,
             wealth={**self.wealth, **bet(self.wealth, clients, result)},

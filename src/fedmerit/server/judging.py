@@ -251,14 +251,16 @@ def judge_round(
             seen = replies.updates if levels is None else levels
             inputs = history.inputs(clients, seen, needs=needs)
             try:
-                contributions = rules.scorer.score(inputs, rng)
+                found = rules.scorer.score(inputs, rng)
+                # A result that is handed on must not keep what is as large as the updates.
+                contributions = replace(found, testimony=None)
             except InvalidInputError as error:
                 if rules.weighting != "engine":
                     raise
                 unscored = str(error)
             del inputs  # as large as the updates themselves
             if contributions is not None:
-                history = history.remembering(clients, replies.updates, contributions, needs)
+                history = history.remembering(clients, replies.updates, found, needs)
     out = np.array([client in harmful for client in clients], dtype=np.bool_)
     if contributions is not None and out.any():
         contributions = replace(contributions, eligible=contributions.eligible & ~out)

@@ -15,6 +15,12 @@ NamedArrays = Iterable[tuple[str, Array]]
 _STATISTICS = ("running_mean", "running_var", "moving_mean", "moving_variance")
 
 
+def other_shape(name: str, shape: tuple[int, ...], got: object) -> UpdatesError:
+    """Return the refusal of an array that has another shape than the server's."""
+    adapter = "; adapters must have the rank of the server's" if "lora_" in name.lower() else ""
+    return UpdatesError(f"{name or 'the vector'} must have shape {shape}, got {got}{adapter}")
+
+
 class Layout:
     """How the arrays of the global model lie in one vector.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError
 from fedmerit.server.history import View
-from fedmerit.server.layout import Array, Layout
+from fedmerit.server.layout import Array, Layout, other_shape
 from fedmerit.types import FloatArray, Rejection, Signals
 
 # From name and shape to the values of a client's array, flat and in C order, of any numeric dtype;
@@ -290,9 +290,7 @@ def _read_arrays(
     def read(name: str, shape: tuple[int, ...]) -> Array:
         values = as_array(name or "the vector", arrays[name])
         if values.shape != shape:
-            raise UpdatesError(
-                f"{name or 'the vector'} must have shape {shape}, got {values.shape}"
-            )
+            raise other_shape(name, shape, values.shape)
         return values.reshape(-1)
 
     return read_update(layout, arrays.keys(), read, start, into)

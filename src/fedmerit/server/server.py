@@ -21,6 +21,7 @@ from fedmerit.errors import (
 from fedmerit.evidence.bets import NAMING_RATE
 from fedmerit.evidence.watch import Verdict, verdicts_of
 from fedmerit.flags import Kind
+from fedmerit.incentive.rewards import RewardRule
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 from fedmerit.panel import Bench, Candidate, Heard
 from fedmerit.panel.bench import Answers
@@ -77,8 +78,10 @@ class Server:
         NumPy arrays, tensors, anything with ``__array__``. Floating-point arrays are combined, and
         scored unless they are running statistics of a normalisation; others keep their value.
     rules : RoundRules, optional
-        How rounds are settled; or give single rules as further arguments, such as ``scorer``,
-        ``weighting``, ``reward="positive:budget=10000"``.
+        How rounds are settled; or give single rules as further arguments, such as ``scorer`` and
+        ``weighting``.
+    reward : RewardRule or str, optional
+        What a round pays: ``"positive:budget=10000"``, for example.
     ledger : path, optional
         Ledger in which every round is recorded, new or continued.
     key : SigningKey, optional
@@ -117,6 +120,7 @@ class Server:
         model: Model,
         *,
         rules: RoundRules | None = None,
+        reward: RewardRule | str | None = None,
         ledger: Path_ | None = None,
         key: SigningKey | None = None,
         seed: int | None = None,
@@ -130,6 +134,8 @@ class Server:
         about: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
+        if reward is not None:
+            settings["reward"] = reward
         self.rules = RoundRules.of(rules, settings, beside=inspect.signature(Server).parameters)
         check_run(seed, key, record, older, remembered)
         self.seed, self._record, self._key = seed, record, key

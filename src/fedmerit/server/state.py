@@ -1,9 +1,9 @@
 """A server's state in one file: versioned, checked, written whole or not at all, never pickled.
 
-The file is the line ``fedmerit state 2``, the SHA-256 of all that follows, and arrays in NumPy's
-``.npz`` format, uncompressed; everything that is no array is JSON in the array ``meta``. It says
-which parameters scores look at: clients must not see it. Version 1, which kept whole models and had
-no such secret, can still be read.
+The file is the line ``fedmerit state 3``, the SHA-256 of that and all that follows, and arrays in
+NumPy's ``.npz`` format, uncompressed; everything that is no array is JSON in the array ``meta``. It
+says which parameters scores look at: clients must not see it. Version 2, which had no testimony,
+and version 1, which kept whole models and had no such secret, can still be read.
 """
 
 import dataclasses
@@ -35,9 +35,10 @@ from fedmerit.server.rules import RoundRules
 from fedmerit.types import ClientRecord, Rejection, RoundRecord, freeze
 
 Arrays = Mapping[str, NDArray[np.generic]]
-VERSION = 2
-_READABLE = (b"1", b"2")
+VERSION = 3
+_READABLE = (b"1", b"2", b"3")
 _TITLE = b"fedmerit state "
+_WITH_TITLE = 3  # from this version on the digest is of the title too
 _DIGEST = 32
 _OWNER_ONLY = 0o600
 _PIECE = 1 << 20
@@ -61,6 +62,8 @@ def state_arrays(state: ServerState) -> tuple[dict[str, NDArray[np.generic]], di
     if history.view.layers is not None:
         arrays["layers seen"] = history.view.layers
     arrays["forecast"] = np.stack((history.forecast.went, history.forecast.seen))
+    if history.testimony:
+        arrays["testimony"] = np.stack(list(history.testimony.values()))
     if history.past.places is not None:
         arrays["sketched places"] = history.past.places
         arrays["sketches"] = np.concatenate(list(history.past.reports.values()))
@@ -70,6 +73,7 @@ def state_arrays(state: ServerState) -> tuple[dict[str, NDArray[np.generic]], di
         "older": history.older,
         "remembered": history.remembered,
         "reporters": [client for client, known in history.previous.items() for _ in known],
+        "witnesses": list(history.testimony),
         "sketched": {client: len(known) for client, known in history.past.reports.items()},
         "trust": dict(history.trust),
         "wealth": {client: dataclasses.asdict(known) for client, known in history.wealth.items()},
@@ -101,6 +105,7 @@ def state_from(
         model=freeze(model),
         models=tuple(freeze(seen) for seen in models),
         previous=previous,
+        testimony=dict(zip(meta.get("witnesses", ()), stored.get("testimony", ()), strict=True)),
         past=_sketches(arrays, meta),
         forecast=Forecast(*table) if (table := arrays.get("forecast")) is not None else Forecast(),
         trust=meta["trust"],
@@ -127,11 +132,11 @@ def write_state(path: Path, arrays: Arrays, meta: Mapping[str, Any]) -> None:
     try:
         with whole_file(path) as partial, partial.open("w+b") as file:
             partial.chmod(_OWNER_ONLY)  # it says which parameters are looked at
-            file.write(_TITLE + b"%d\n" % VERSION)
-            place = file.tell()
+            title = _TITLE + b"%d\n" % VERSION
+            place = file.write(title)
             file.write(bytes(_DIGEST))
             np.savez(file, allow_pickle=False, meta=text, **arrays)
-            digest = _digest(file, place + _DIGEST)
+            digest = _digest(file, place + _DIGEST, title)
             file.seek(place)
             file.write(digest)
     except OSError as error:
@@ -148,12 +153,13 @@ def read_state(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, An
             version = title[len(_TITLE) : -1]
             if version not in _READABLE:
                 raise CheckpointError(
-                    f"{path} must have version 1 or {VERSION}, got "
+                    f"{path} must have version 1 to {VERSION}, got "
                     f"{version.decode(errors='replace')}; use the fedmerit that wrote it, or a "
                     "newer one"
                 )
             digest = file.read(_DIGEST)
-            if digest != _digest(file, file.tell()):
+            signed = title if int(version) >= _WITH_TITLE else b""
+            if digest != _digest(file, file.tell(), signed):
                 raise CheckpointError(f"{path} is damaged: its content is not what was written")
         # Nothing in it is compressed, so its arrays are not larger than itself.
         arrays = read_npz(path, Budget(path.stat().st_size))
@@ -183,9 +189,9 @@ def _book(stored: Mapping[str, Any]) -> Book:
     return Book(rounds, stored.get("latest", {}), stored.get("harm", {}))
 
 
-def _digest(file: Any, start: int) -> bytes:
+def _digest(file: Any, start: int, title: bytes) -> bytes:
     file.seek(start)
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(title)
     while piece := file.read(_PIECE):
         digest.update(piece)
     return digest.digest()

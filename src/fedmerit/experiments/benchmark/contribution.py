@@ -28,6 +28,7 @@ from fedmerit.scorers import (
     make_scorer,
 )
 from fedmerit.server import RoundHistory
+from fedmerit.server.history import View
 from fedmerit.simulation.datasets import Dataset
 from fedmerit.simulation.local import train_together
 from fedmerit.simulation.models import build_model
@@ -121,7 +122,7 @@ class _Run:
         self._round = 0
         visitors = () if setup == "rare class" else ("small", "lazy", "replayer")
         self._accounts = {
-            (name, visitor): _Account(RoundHistory(remembered=_MEMORY).published(self._model))
+            (name, visitor): _Account(self._history(name))
             for name in SCORERS
             for visitor in ("", *(visitors if name in PAYING else ()))
         }
@@ -172,6 +173,17 @@ class _Run:
             for name, values in scores.items()
         ]
 
+    def _history(self, scorer: str) -> RoundHistory:
+        """Return the memory of a server with this scorer: it draws once which parameters count."""
+        view = View.draw(
+            len(self._model),
+            self._network.layers,
+            None,
+            needs_of(make_scorer(scorer)).sample,
+            stream(self._seed, "view"),
+        )
+        return RoundHistory(remembered=_MEMORY, view=view).published(self._model)
+
     def _job(self, client: int, data: LocalData) -> TrainingJob:
         name = (self._setup, "round", self._round, "client", client)
         return TrainingJob(
@@ -185,13 +197,13 @@ class _Run:
         names = [str(client) for client in range(len(reports))]
         scorer = make_scorer(name)
         needs = needs_of(scorer)
-        inputs = account.history.inputs(
-            names, reports, self._network.layers.astype(np.int64), needs
-        )
+        positions = account.history.view.positions
+        seen = reports if positions is None else reports[:, positions]
+        inputs = account.history.inputs(names, seen, needs=needs)
         rng = stream(self._seed, self._setup, self._round, "scoring")
         result = scorer.score(inputs, rng)
         account.scores.append(result.scores)
-        account.history = account.history.remembering(names, reports, result, needs)
+        account.history = account.history.remembering(names, seen, result, needs)
 
 
 def _relative(values: Values | None) -> float:
