@@ -45,7 +45,7 @@ def shared_work(
     if counted.sum() >= LIMITS.fewest_usual:
         graded = np.max(_in_common(cosine, counted, unknown.shape[1]), axis=0)
         np.fill_diagonal(graded, 0.0)
-        pairs = np.argwhere(np.triu(graded > LIMITS.hardly, 1))
+        pairs = np.argwhere(np.triu((graded > LIMITS.hardly) & np.outer(counted, counted), 1))
         for first, second in pairs[_set_apart_by_noise(unknown, past, pairs, counted)]:
             shared = max(same[first, second], graded[first, second])
             same[first, second] = same[second, first] = shared
@@ -156,9 +156,15 @@ def tell(
 def _units(private: FloatArray, lengths: Values) -> FloatArray:
     """Return the private parts at length one; zeros where there is nothing."""
     units = np.zeros_like(private)
-    for row in np.flatnonzero(lengths > 0):
-        # In float64: the length of a float32 vector may be no float32.
-        units[row] = private[row].astype(np.float64) / lengths[row]
+    # In float64: the length of a float32 vector may be no float32.
+    np.divide(
+        private,
+        lengths[:, None],
+        out=units,
+        where=lengths[:, None] > 0,
+        dtype=np.float64,
+        casting="same_kind",
+    )
     return units
 
 
