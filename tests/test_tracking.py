@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -203,3 +205,14 @@ def test_prometheus_reads_what_the_board_and_the_alerts_ask_for():
         used = set(re.findall(r"fedmerit_\w+", query))
         assert used, query
         assert used <= names, query
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Prometheus) is not here")
+def test_alerts_fire_when_they_should_and_at_no_other_time(tmp_path):
+    root = Path(__file__).parents[1]
+    cases = (root / "tests" / "monitoring" / "alerts_test.yml").read_text(encoding="utf-8")
+    file = tmp_path / "cases.yml"
+    rules = root / "docs" / "monitoring" / "alerts.yml"
+    file.write_text(cases.replace("RULES", str(rules)), encoding="utf-8")
+    done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
