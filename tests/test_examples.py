@@ -1,5 +1,6 @@
 """The examples run as their pages say, offline."""
 
+import random
 import subprocess
 import sys
 import tomllib
@@ -96,6 +97,62 @@ def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
         (refused,) = record.rejected
         assert refused.client == "202"
         assert "lora_A.weight must have shape (4, 32), got (8, 32)" in refused.reason
+        assert refused.reason.endswith("adapters must have the rank of the server's")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_adapters_of_honest_clients_are_combined_as_fedavg_does(tmp_path, monkeypatch):
+    """To the last bit: the documented change is all that differs."""
+    pytest.importorskip("peft")
+    torch = pytest.importorskip("torch")
+    from flwr.app import Context, RecordDict
+    from flwr.serverapp.strategy import FedAvg
+
+    from fedmerit.flower import FedMerit
+    from fedmerit.flower.local import LocalGrid
+
+    folder = EXAMPLES / "flower-lora"
+    monkeypatch.syspath_prepend(folder)
+    from flower_lora import client_app, server_app
+
+    told = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    config = {**told, "ledger": str(tmp_path / "run.ledger")}
+
+    def context(part):
+        return Context(1, part, {"partition-id": part, "num-partitions": 6}, RecordDict(), config)
+
+    def works(part):
+        return lambda message: client_app.app(message, context(part))
+
+    def trained(strategy):
+        """The adapters after the last round of the app with this strategy in it."""
+        ends = []
+
+        def noting(*arguments, **settings):
+            made = strategy(*arguments, **settings)
+            start = made.start
+
+            def begin(**given):
+                ends.append(start(**given).arrays.to_numpy_ndarrays())
+
+            monkeypatch.setattr(made, "start", begin)
+            return made
+
+        monkeypatch.setattr(server_app, "FedMerit", noting)
+        random.seed(3)  # in which order Flower asks the nodes
+        server_app.app(LocalGrid({100 + part: works(part) for part in (0, 1, 3, 4, 5)}), context(0))
+        return ends[0]
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        plain = trained(lambda ledger, **settings: FedAvg(**settings))  # noqa: ARG005
+        ours = trained(FedMerit)
+    finally:
+        torch.set_num_threads(threads)
+    for mine, theirs in zip(ours, plain, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.mark.parametrize("name", ["flower-lora", "flower-mnist"])
