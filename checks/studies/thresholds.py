@@ -19,10 +19,10 @@ from fedmerit.experiments.benchmark.base import Table
 from fedmerit.experiments.benchmark.files import read_rows, write_rows
 from fedmerit.experiments.fingerprint import Sources, write_page
 
-SEEDS = (20,)
-TASKS = ("mlp-digits",)
-# Those that limits.py calls tuned, of which merit asks.
-TUNED = ("least_share", "copy_cosine", "sharpness", "least_trust")
+SEEDS = (20, 21)
+TASKS = lies_of_tasks.TASKS
+# Those that limits.py calls tuned, of which merit asks, and what the newest report counts.
+MOVED = ("least_share", "copy_cosine", "sharpness", "least_trust", "newest")
 FACTORS = (1.0, 0.5, 0.75, 1.25, 1.5)
 ASKED: tuple[Lie | str, ...] = (
     lies_of_tasks.HONEST,
@@ -126,7 +126,7 @@ def main(tasks: Sequence[str], seeds: Sequence[int], folder: Path) -> None:
         if row.code == SOURCES.code.digest
     }
     rows: list[Row] = []
-    for name, factor in [(TUNED[0], 1.0), *product(TUNED, FACTORS[1:])]:
+    for name, factor in [(MOVED[0], 1.0), *product(MOVED, FACTORS[1:])]:
         with moved(name, factor):
             for seed, task, lie in product(seeds, tasks, ASKED):
                 text = lie if isinstance(lie, str) else f"{lie.label} {lie.who}"
@@ -149,10 +149,11 @@ def page(rows: Sequence[Row]) -> str:
         "# What the tuned thresholds decide",
         "Written by `python -m checks.studies.thresholds`; every row is in "
         "[thresholds.csv](thresholds.csv).",
-        "Tuned thresholds of `fedmerit.evidence.limits` that the default score asks, each moved "
-        f"alone. Task {tasks} of [what lies earn](lies-of-tasks.md), development seed {seeds}: all "
-        "honest, seven accounts with one work and 20 % noise, and noise and flipped labels by 30 % "
-        "of the clients. Largest change of a column over these, up or down; 0.000 changes nothing.",
+        "Tuned thresholds of `fedmerit.evidence.limits` that the default score asks, and what the "
+        "newest report counts in a testimony, each moved alone. Tasks of "
+        f"[what lies earn](lies-of-tasks.md): {tasks}; development seeds {seeds}: all honest, "
+        "seven accounts with one work and 20 % noise, and noise and flipped labels by 30 % of the "
+        "clients. Largest change of a column over these, up or down; 0.000 changes nothing.",
         table_of(rows).markdown(),
     ]
     return "\n\n".join(parts)
