@@ -48,9 +48,10 @@ def test_length_and_what_was_known_before_change_nothing(scale, known, own):
     lie = merit_of(told_otherwise, public, past)
     if lie.flags[4] is None:
         # What is mixed in says nothing about the others, all of whom it tells the less.
-        np.testing.assert_allclose(share(lie, 4), share(truth, 4), rtol=1 / (CLIENTS - 1))
+        np.testing.assert_allclose(share(lie, 4), share(truth, 4), rtol=2 / (CLIENTS - 1))
     else:  # where the mixture is nearly all there is, it is called a replay, or points elsewhere
-        assert lie.flags[4].kind in (Kind.EXPLAINED, Kind.REPEATED, Kind.REVERSED)
+        kinds = (Kind.EXPLAINED, Kind.REPEATED, Kind.REVERSED, Kind.UNDECIDED)
+        assert lie.flags[4].kind in kinds
         assert lie.scores[4] == 0
 
 
