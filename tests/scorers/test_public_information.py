@@ -321,3 +321,31 @@ def test_gated_weights_are_equal_where_nobody_shows_anything(rng):
     noise = rng.normal(size=(4, 600)).astype(np.float32)
     result = fedmerit.score(noise, rng=0)
     assert fedmerit.gated_weights(result).tolist() == [0.25] * 4
+
+
+def test_noise_agrees_with_nobody_where_public_updates_are_almost_one(rng):
+    """Gradient descent on a convex loss: the last ten global updates differ by little.
+
+    Coefficients of such vectors are large and cancel. What rounding left of that was the same for
+    all clients, and noise seemed to agree with everybody.
+    """
+    parameters, clients = 410, 8
+    ways, speeds = rng.normal(size=(12, parameters)), np.linspace(0.8, 0.995, 12)
+    models, model = [], rng.normal(size=parameters)
+    for number in range(13):
+        models.append(model.astype(np.float32))
+        model = model + 0.01 * speeds**number @ ways
+    updates = [after - before for before, after in pairwise(models)][::-1]
+    public = np.stack([updates[0], models[-1], *updates[1:11]])
+    work = updates[0] + 0.004 * (
+        rng.normal(size=(clients, parameters)) + rng.normal(size=parameters)
+    )
+    met = []
+    for _ in range(20):
+        sent = work.copy()
+        sent[0] = 0.3 * rng.normal(size=parameters)
+        found = fedmerit.score(
+            sent.astype(np.float32), method="conditional", public=public, rng=rng
+        )
+        met.append(found.z[0, 1:])
+    assert np.mean(np.square(met)) < 1.5, "squares of standard normal values have the mean 1"

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from fedmerit.kernels.spans import make_axes
 from fedmerit.kernels.threads import deal
 
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
@@ -22,6 +23,7 @@ _REWEIGHTINGS = 7
 _FIT_SAMPLE = 256
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
+_SPANNED = 1e-6  # what others leave of a public vector, if no more, is its rounding
 _BLOCK = 32  # clients that are fitted together
 _VECTOR = 16  # rows are filled up to so many numbers: what is left over is not vectorised
 
@@ -58,7 +60,10 @@ def residual_signs(
             deviations[:, s] = 0.0
             return
         columns = np.ones((known + 1, end - begin))
-        columns[:known] = public[:, begin:end]
+        columns[1:] = public[:, begin:end]
+        # Public vectors may be almost one: their coefficients would be large and cancel, and what
+        # rounding leaves of that would be the same for everybody.
+        make_axes(columns, _SPANNED)
         stride = -(-(end - begin) // _FIT_SAMPLE)
         sample = np.ascontiguousarray(columns[:, ::stride])
         for first in range(0, updates.shape[0], _BLOCK):
