@@ -1,11 +1,13 @@
 """A Flower server that is killed and started again: as if nothing had happened."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,12 @@ from flwr.serverapp.strategy import FedAvg
 from fedmerit import Ledger
 from fedmerit.errors import CheckpointError
 from fedmerit.flower import FedMerit
+from fedmerit.flower.local import LocalGrid
 from fedmerit.report import open_source, write_report
 from fedmerit.server.opening import state_path
 from tests.flower.federation import (
+    CLIENTS,
+    FIRST,
     REPLAYER,
     Federation,
     assert_same,
@@ -165,6 +170,20 @@ def test_a_strategy_that_is_started_again_continues(tmp_path):
     start(ours, federation, rounds=1)
     assert_same(record(federation.models[3]), first.arrays)
     assert [run[0] for run in content(path)[0]] == [3]
+
+
+@pytest.mark.parametrize("moved", [0, 100])
+def test_strangers_in_a_continued_run_are_told(moved, tmp_path, caplog):
+    """A simulation gives its clients new ids when it is started again."""
+    path = tmp_path / "run.ledger"
+    start(strategy(path), Federation(), rounds=2)
+    federation = Federation(first_round=3)
+    nodes = {FIRST + row: partial(federation.reply, FIRST + row) for row in range(CLIENTS)}
+    federation.grid = LocalGrid({node + moved: reply for node, reply in nodes.items()})
+    with caplog.at_level(logging.WARNING, "flwr"):
+        start(strategy(path), federation, rounds=2)
+    told = [line for line in caplog.messages if line.startswith("none of these clients was in")]
+    assert len(told) == (1 if moved else 0)
 
 
 def test_a_continued_run_without_any_round_has_its_model(tmp_path):

@@ -1,8 +1,7 @@
 """FedMerit in front of any Flower strategy; FedPCA and MedPCA as published."""
 
 import inspect
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from logging import INFO, WARNING
 from os import PathLike
@@ -33,6 +32,7 @@ from fedmerit.types import ClientRecord, RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 MetricsFunction = Callable[[list[RecordDict], str], MetricRecord]
+_SHOWN = 3  # clients that a line of the log names
 _HOOKS = (
     *("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate", "summary"),
 )
@@ -126,6 +126,7 @@ class FedMerit(Strategy):
         self._given: ArrayRecord | None = None
         self._arrays: ArrayRecord | None = None
         self._published: ArrayRecord | None = None
+        self._continued = False
         self._asked, self._asked_evaluate = Asked(), Asked()
         self._hearing: Hearing | None = None
         self._evaluates = False
@@ -257,6 +258,7 @@ class FedMerit(Strategy):
                 say=lambda line: log(INFO, line),
             )
             self._given, self._arrays = arrays, arrays
+            self._continued = self._server.round > 0
             if self._server.round:
                 self._arrays = _record_of(self._server.model)
                 if any(not np.array_equal(self._arrays[n].numpy(), v) for n, v in named(arrays)):
@@ -302,14 +304,20 @@ class FedMerit(Strategy):
             whole=self._combines or self.rules.panel is not None,
         )
         self._asked = Asked()
+        met = server.contributions() if self._continued else {}
         server.judge_replies(read.replies, read.rejected)
         record = server.judged
+        if met and not any(client.client in met for client in record.clients):
+            log(WARNING, "none of these clients was in this run before: they begin without a past")
+        self._continued = False
         labels = self.labels
         for refusal in record.rejected:
             who = called(refusal.client, labels.get(refusal.client))
             log(WARNING, "round %d, %s: %s", record.round, who, refusal.reason)
-        for why, count in Counter(c.reason for c in record.clients if _noted(c)).items():
-            log(WARNING, "round %d, %d clients: %s", record.round, count, why)
+        noted = [client for client in record.clients if _noted(client)]
+        for why in dict.fromkeys(client.reason for client in noted):
+            who = _few([client.client for client in noted if client.reason == why])
+            log(WARNING, "round %d, %s: %s", record.round, who, why)
         for client in record.clients:
             if client.flagged:
                 who = called(client.client, client.label)
@@ -494,6 +502,12 @@ def _size_key(strategy: Any) -> str | None:
 
 def _record_of(model: Mapping[str, Any]) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(v, order="C")) for name, v in model.items()})
+
+
+def _few(clients: Sequence[str]) -> str:
+    """Return some names, and how many more there are."""
+    more = len(clients) - _SHOWN
+    return ", ".join(clients[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _noted(client: ClientRecord) -> bool:

@@ -204,7 +204,10 @@ def _holds_results(folder: Path) -> bool:
 def check_served(path: Path) -> None:
     """Raise unless `path` is a ledger, the folder of a run, or a folder of these."""
     if not path.exists():
-        raise DataError(f"there must be a ledger or a folder at {path}, got no such file")
+        raise DataError(
+            f"there must be a ledger or a folder at {path}, got no such file; of a run that is yet "
+            "to start, give the folder"
+        )
     if path.is_file():
         try:
             with Ledger.open(path, read_only=True):

@@ -17,8 +17,9 @@ def lines_of(totals: Mapping[str, Total]) -> Iterator[str]:
     for client in sorted(totals, key=lambda c: (-totals[c].weight, c)):
         total = totals[client]
         line = (
-            f"{called(client, total.label)}: {total.rounds} rounds, weight {total.weight:.3f}, "
-            f"flagged {total.flagged}, rejected {total.rejected}"
+            f"{called(client, total.label)}: {total.rounds} rounds, weight "
+            f"{total.weight / max(total.rounds, 1):.3f} on average, flagged {total.flagged}, "
+            f"rejected {total.rejected}"
         )
         if total.reward:
             line += f", reward {total.reward}"
