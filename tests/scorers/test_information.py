@@ -40,14 +40,15 @@ def share(result, clients):
     st.lists(st.floats(-3, 3), min_size=3, max_size=3),
     st.lists(st.floats(-3, 3), min_size=2, max_size=2),
 )
-def test_length_and_what_was_known_before_change_nothing(scale, known, own):
+def test_length_and_what_was_known_before_hardly_change_a_share(scale, known, own):
     updates, public, past, _ = a_round()
     truth = merit_of(updates, public, past)
     told_otherwise = updates.copy()
     told_otherwise[4] = scale * updates[4] + np.dot(known, public) + np.dot(own, past[4])
     lie = merit_of(told_otherwise, public, past)
     if lie.flags[4] is None:
-        # What is mixed in says nothing about the others, all of whom it tells the less.
+        # It tells the same itself. For the others, who are compared with it, it is one of 19 peers
+        # that is blurred by what is mixed in.
         np.testing.assert_allclose(share(lie, 4), share(truth, 4), rtol=2 / (CLIENTS - 1))
     else:  # where the mixture is nearly all there is, it is called a replay, or points elsewhere
         kinds = (Kind.EXPLAINED, Kind.REPEATED, Kind.REVERSED, Kind.UNDECIDED)
@@ -249,7 +250,7 @@ def test_the_newest_report_counts_a_third_of_a_testimony_whatever_its_length():
     np.testing.assert_allclose(after[2], units[1][2])
 
 
-def test_a_newcomer_is_neither_better_nor_worse_off():
+def test_who_has_told_nothing_before_is_compared_by_its_report_alone():
     """Whatever the others told before counts relative to what is usual among them."""
     updates, public, past, rng = a_round()
     testimony = rng.normal(size=(CLIENTS, SIZE)) / np.sqrt(SIZE)  # which has not come true
@@ -258,6 +259,14 @@ def test_a_newcomer_is_neither_better_nor_worse_off():
     testimony += 2 * updates.mean(axis=0) / np.linalg.norm(updates.mean(axis=0))  # which has
     testimony[4] = 0
     assert share(merit_of(updates, public, past, testimony), 4) == pytest.approx(0.05, rel=0.1)
+
+
+def test_testimony_of_nothing_changes_nothing():
+    updates, public, past, _ = a_round()
+    found = merit_of(updates, public, past, np.zeros((CLIENTS, SIZE))).scores
+    np.testing.assert_array_equal(found, merit_of(updates, public, past).scores)
+    tiny = merit_of(updates, public, past, np.full((CLIENTS, SIZE), 1e-200)).scores
+    np.testing.assert_allclose(tiny, found, rtol=0.01)
 
 
 def test_what_comes_true_tells_more():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedmerit import Kind, Merit, RoundRules, Server
-from fedmerit.errors import SettingError
+from fedmerit.errors import CheckpointError, SettingError
 from fedmerit.evidence.past import Forecast
 from fedmerit.sampling import restrict
 from fedmerit.server.replies import Rows
@@ -165,6 +165,68 @@ def test_a_server_that_looks_at_a_sample_goes_on_with_the_same_bits(form, tmp_pa
         np.testing.assert_array_equal(saved.state.model, whole.state.model)
 
 
+def with_version(path, version):
+    """Make the file that was just written one of an older version, whose digest has no title."""
+    content = path.read_bytes().partition(b"\n")[2][32:]
+    path.write_bytes(b"fedmerit state %d\n" % version + sha256(content).digest() + content)
+
+
+def as_version_2(server, path):
+    """Save a server as files were before there was testimony."""
+    server.save(path)
+    arrays, meta = read_state(path)
+    del arrays["testimony"], meta["witnesses"], meta["version"]
+    write_state(path, arrays, meta)
+    with_version(path, 2)
+
+
+@pytest.mark.parametrize("form", ["vector", "statistics"])
+def test_a_file_without_testimony_is_continued_by_reports_alone(form, tmp_path):
+    server = federation(form, Merit(sample=SAMPLE))
+    for number in (1, 2):
+        step(server, form, number)
+    as_version_2(server, tmp_path / "old")
+    loaded = Server.load(tmp_path / "old")
+    assert loaded.state.history.testimony == {}
+    server.state = replace(server.state, history=replace(server.state.history, testimony={}))
+    for number in (3, 4):
+        assert facts(step(loaded, form, number)) == facts(step(server, form, number))
+
+
+def damage(name):
+    """Return how arrays and plain values of a state are spoiled."""
+    return {
+        "fewer": lambda arrays, _meta: arrays.update(testimony=arrays["testimony"][1:]),
+        "narrower": lambda arrays, _meta: arrays.update(testimony=arrays["testimony"][:, 1:]),
+        "missing": lambda arrays, _meta: arrays.pop("testimony"),
+        "twice": lambda _arrays, meta: meta["witnesses"].__setitem__(1, meta["witnesses"][0]),
+        "nobody's": lambda _arrays, meta: meta.update(witnesses=[]),
+        "not finite": lambda arrays, _meta: arrays["testimony"].__setitem__(0, np.nan),
+    }[name]
+
+
+@pytest.mark.parametrize("how", ["fewer", "narrower", "missing", "twice", "nobody's", "not finite"])
+def test_testimony_that_no_server_has_is_refused(how, tmp_path):
+    server, path = federation("vector", Merit(sample=SAMPLE)), tmp_path / "state"
+    step(server, "vector", 1)
+    server.save(path)
+    arrays, meta = read_state(path)
+    del meta["version"]
+    damage(how)(arrays, meta)
+    write_state(path, arrays, meta)
+    with pytest.raises(CheckpointError, match="testimony of a state must"):
+        Server.load(path)
+
+
+def test_a_row_of_a_loaded_state_keeps_no_other_rows(tmp_path):
+    server, path = federation("vector", Merit(sample=SAMPLE)), tmp_path / "state"
+    step(server, "vector", 1)
+    server.save(path)
+    history = Server.load(path).state.history
+    kept = [*history.testimony.values(), *(r for rows in history.previous.values() for r in rows)]
+    assert all(row.base is None for row in kept)
+
+
 def as_version_1(server, models, path):
     """Save a server as files were before there was a view: whole models, reports as scored."""
     server.save(path)
@@ -174,8 +236,7 @@ def as_version_1(server, models, path):
     arrays["models"] = np.stack(models)
     del meta["sampled"], meta["version"], meta["witnesses"]
     write_state(path, arrays, meta)
-    content = path.read_bytes().partition(b"\n")[2][32:]
-    path.write_bytes(b"fedmerit state 1\n" + sha256(content).digest() + content)
+    with_version(path, 1)
 
 
 @pytest.mark.parametrize("form", ["vector", "statistics"])

@@ -307,16 +307,18 @@ class FedMerit(Strategy):
         met = server.contributions() if self._continued else {}
         server.judge_replies(read.replies, read.rejected)
         record = server.judged
-        if met and not any(client.client in met for client in record.clients):
+        seen = {client.client for client in record.clients}
+        seen |= {refusal.client for refusal in record.rejected}
+        if met and seen and not seen & met.keys():
             log(WARNING, "none of these clients was in this run before: they begin without a past")
-        self._continued = False
+        self._continued = self._continued and not seen
         labels = self.labels
         for refusal in record.rejected:
             who = called(refusal.client, labels.get(refusal.client))
             log(WARNING, "round %d, %s: %s", record.round, who, refusal.reason)
         noted = [client for client in record.clients if _noted(client)]
         for why in dict.fromkeys(client.reason for client in noted):
-            who = _few([client.client for client in noted if client.reason == why])
+            who = _few([called(c.client, c.label) for c in noted if c.reason == why])
             log(WARNING, "round %d, %s: %s", record.round, who, why)
         for client in record.clients:
             if client.flagged:

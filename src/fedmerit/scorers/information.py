@@ -114,11 +114,12 @@ def tell(
     same: Matrix,
     members: Booleans,
 ) -> tuple[Values, FloatArray]:
-    """Return what each client tells about the others, (k,), 0 to 1, and its testimony, (k, d).
+    """Return what each client tells about the others, (k,), and its testimony, (k, d).
 
     What a report tells now is known of everybody. Of what clients told before, differences from
-    what is usual count, in proportion where that is more than what is usual now. So a newcomer is
-    neither better nor worse off, and where nothing has come true of what was told, nothing counts.
+    what is usual count, in proportion where that is more than what is usual now. So who has told
+    nothing before is compared with the others by what it tells now, and where nothing has come true
+    of what was told, nothing counts.
 
     Parameters
     ----------
@@ -145,9 +146,10 @@ def tell(
     told, usual = now, known & members
     if usual.any():
         past = _toward(before, reports, norms, weights)
-        middle, of_past = np.median(now[usual]), np.median(past[usual])
-        past = middle + (past - of_past) * min(middle / of_past, 1.0)
-        told = np.where(left > 0, share * now + (1 - share) * past, 0.0)
+        middle, of_past = float(np.median(now[usual])), float(np.median(past[usual]))
+        if middle > 0 and of_past > 0:
+            past = middle + (past - of_past) * min(middle / of_past, 1.0)
+            told = np.where(left > 0, share * now + (1 - share) * past, 0.0)
     testimony: FloatArray = units * share.astype(units.dtype)[:, None]
     testimony += before * (1 - share).astype(units.dtype)[:, None]
     return told, testimony

@@ -261,6 +261,7 @@ def judge_round(
             del inputs  # as large as the updates themselves
             if contributions is not None:
                 history = history.remembering(clients, replies.updates, found, needs)
+                del found
     out = np.array([client in harmful for client in clients], dtype=np.bool_)
     if contributions is not None and out.any():
         contributions = replace(contributions, eligible=contributions.eligible & ~out)

@@ -97,7 +97,8 @@ def state_from(
         models, positions = models[:, scored], scored
     previous: dict[str, tuple[Any, ...]] = {}
     for client, report in zip(meta["reporters"], arrays["reports"], strict=True):
-        previous[client] = (*previous.get(client, ()), report)
+        # A copy: one row must not keep all of them.
+        previous[client] = (*previous.get(client, ()), report.copy())
     history = RoundHistory(
         older=meta["older"],
         remembered=meta["remembered"],
@@ -105,7 +106,12 @@ def state_from(
         model=freeze(model),
         models=tuple(freeze(seen) for seen in models),
         previous=previous,
-        testimony=dict(zip(meta.get("witnesses", ()), stored.get("testimony", ()), strict=True)),
+        testimony={
+            client: told.copy()
+            for client, told in zip(
+                meta.get("witnesses", ()), stored.get("testimony", ()), strict=True
+            )
+        },
         past=_sketches(arrays, meta),
         forecast=Forecast(*table) if (table := arrays.get("forecast")) is not None else Forecast(),
         trust=meta["trust"],
