@@ -201,7 +201,7 @@ def damage(name):
         "missing": lambda arrays, _meta: arrays.pop("testimony"),
         "twice": lambda _arrays, meta: meta["witnesses"].__setitem__(1, meta["witnesses"][0]),
         "nobody's": lambda _arrays, meta: meta.update(witnesses=[]),
-        "not finite": lambda arrays, _meta: arrays["testimony"].__setitem__(0, np.nan),
+        "not finite": lambda arrays, _meta: arrays.update(testimony=arrays["testimony"] * np.nan),
     }[name]
 
 

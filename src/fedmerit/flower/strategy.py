@@ -316,10 +316,11 @@ class FedMerit(Strategy):
         for refusal in record.rejected:
             who = called(refusal.client, labels.get(refusal.client))
             log(WARNING, "round %d, %s: %s", record.round, who, refusal.reason)
-        noted = [client for client in record.clients if _noted(client)]
-        for why in dict.fromkeys(client.reason for client in noted):
-            who = _few([called(c.client, c.label) for c in noted if c.reason == why])
-            log(WARNING, "round %d, %s: %s", record.round, who, why)
+        noted: dict[str, list[str]] = {}
+        for client in filter(_noted, record.clients):
+            noted.setdefault(client.reason, []).append(called(client.client, client.label))
+        for why, who in noted.items():
+            log(WARNING, "round %d, %s: %s", record.round, _few(who), why)
         for client in record.clients:
             if client.flagged:
                 who = called(client.client, client.label)
