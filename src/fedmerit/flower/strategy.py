@@ -319,8 +319,8 @@ class FedMerit(Strategy):
         noted: dict[str, list[str]] = {}
         for client in filter(_noted, record.clients):
             noted.setdefault(client.reason, []).append(called(client.client, client.label))
-        for why, who in noted.items():
-            log(WARNING, "round %d, %s: %s", record.round, _few(who), why)
+        for why, clients in noted.items():
+            log(WARNING, "round %d, %s: %s", record.round, _few(clients), why)
         for client in record.clients:
             if client.flagged:
                 who = called(client.client, client.label)
