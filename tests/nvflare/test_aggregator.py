@@ -156,6 +156,7 @@ def test_the_same_updates_give_the_same_bits_as_the_library(order, rules):
         public=history.public,
         layers=layer_numbers(SIZES),
         previous=np.stack([history.previous[name] for name in NAMES]),
+        testimony=np.stack([history.testimony[name] for name in NAMES]),
         trust=[history.trust[name] for name in NAMES],
         rounds=[history.wealth[name].rounds for name in NAMES],
         rng=stream(SEED, "round", ROUNDS, "scoring"),
