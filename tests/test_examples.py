@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,13 +34,12 @@ def test_the_plain_loop_finds_who_did_not_work():
     assert max(weight[rider] for rider in riders) < honest / 3
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
-    """Five clients train, one is idle, one sends noise, one replays, one has another rank."""
+@pytest.fixture
+def lora(tmp_path, monkeypatch):
+    """The app with adapters: its modules, its settings, clients that work, and how to run it."""
     pytest.importorskip("peft")
     torch = pytest.importorskip("torch")
-    from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+    from flwr.app import Context, RecordDict
 
     from fedmerit.flower.local import LocalGrid
 
@@ -47,8 +47,6 @@ def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     from flower_lora import client_app, server_app, task
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     told = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     config = {**told, "ledger": str(tmp_path / "run.ledger")}
 
@@ -57,6 +55,21 @@ def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
 
     def works(part):
         return lambda message: client_app.app(message, context(part))
+
+    def run(nodes):
+        server_app.app(LocalGrid(nodes), context(0))
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield SimpleNamespace(server_app=server_app, task=task, config=config, works=works, run=run)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_adapters_of_peft_are_scored_in_flower(lora):
+    """Five clients train, one is idle, one sends noise, one replays, one has another rank."""
+    from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 
     models = []
 
@@ -78,15 +91,14 @@ def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
         return {name: (values + drawn[name]).astype("f4") for name, values in model.items()}
 
     def larger(_model):
-        return {name: v.numpy() for name, v in task.adapters_of(task.new_model(8)).items()}
+        return {
+            name: v.numpy() for name, v in lora.task.adapters_of(lora.task.new_model(8)).items()
+        }
 
-    nodes = {100 + part: works(part) for part in range(6)}
+    nodes = {100 + part: lora.works(part) for part in range(6)}
     nodes |= {200: sends(noise), 201: sends(lambda model: model), 202: sends(larger)}
-    try:
-        server_app.app(LocalGrid(nodes), context(0))
-    finally:
-        torch.set_num_threads(threads)
-    with Ledger.open(config["ledger"], read_only=True) as ledger:
+    lora.run(nodes)
+    with Ledger.open(lora.config["ledger"], read_only=True) as ledger:
         rounds = list(ledger.rounds())
     assert len(rounds) == 3
     assert rounds[-1].metrics["loss"] < rounds[0].metrics["loss"]
@@ -102,28 +114,11 @@ def test_adapters_of_peft_are_scored_in_flower(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_adapters_of_honest_clients_are_combined_as_fedavg_does(tmp_path, monkeypatch):
+def test_adapters_of_honest_clients_are_combined_as_fedavg_does(lora, monkeypatch):
     """To the last bit: the documented change is all that differs."""
-    pytest.importorskip("peft")
-    torch = pytest.importorskip("torch")
-    from flwr.app import Context, RecordDict
     from flwr.serverapp.strategy import FedAvg
 
     from fedmerit.flower import FedMerit
-    from fedmerit.flower.local import LocalGrid
-
-    folder = EXAMPLES / "flower-lora"
-    monkeypatch.syspath_prepend(folder)
-    from flower_lora import client_app, server_app
-
-    told = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    config = {**told, "ledger": str(tmp_path / "run.ledger")}
-
-    def context(part):
-        return Context(1, part, {"partition-id": part, "num-partitions": 6}, RecordDict(), config)
-
-    def works(part):
-        return lambda message: client_app.app(message, context(part))
 
     def trained(strategy):
         """The adapters after the last round of the app with this strategy in it."""
@@ -139,18 +134,13 @@ def test_adapters_of_honest_clients_are_combined_as_fedavg_does(tmp_path, monkey
             monkeypatch.setattr(made, "start", begin)
             return made
 
-        monkeypatch.setattr(server_app, "FedMerit", noting)
+        monkeypatch.setattr(lora.server_app, "FedMerit", noting)
         random.seed(3)  # in which order Flower asks the nodes
-        server_app.app(LocalGrid({100 + part: works(part) for part in (0, 1, 3, 4, 5)}), context(0))
+        lora.run({100 + part: lora.works(part) for part in (0, 1, 3, 4, 5)})
         return ends[0]
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        plain = trained(lambda ledger, **settings: FedAvg(**settings))  # noqa: ARG005
-        ours = trained(FedMerit)
-    finally:
-        torch.set_num_threads(threads)
+    plain = trained(lambda ledger, **settings: FedAvg(**settings))  # noqa: ARG005
+    ours = trained(FedMerit)
     for mine, theirs in zip(ours, plain, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
