@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedmerit import Flag, Kind
 from fedmerit.scorers import Merit
-from fedmerit.scorers.information import once, shared_work, shrunk, tell
+from fedmerit.scorers.accounts import once, shared_work
+from fedmerit.scorers.information import shrunk, tell
 from fedmerit.validation import check_round
 
 CLIENTS, SIZE = 20, 6000
@@ -137,7 +138,7 @@ def test_two_clients_with_data_of_one_kind_are_two(held_by_others):
         everybody, nobody = np.ones(12, dtype=bool), np.zeros((12, 12), dtype=bool)
         cosine = unit @ unit.T
         assert cosine[0, 1] > 0.9
-        return shared_work(updates, past, cosine[None], nobody, everybody)[0, 1]
+        return shared_work(updates, past, nobody, everybody)[0, 1]
 
     assert same() == 0
     updates[1] = updates[0] + 0.2 * rng.normal(size=SIZE)

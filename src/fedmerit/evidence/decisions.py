@@ -77,6 +77,15 @@ def student_quantile(tail: float, freedom: int) -> float:
     return high
 
 
+def mean_square_quantile(tail: float, freedom: float) -> float:
+    """Return what the mean of so many squared standard normals exceeds with probability `tail`.
+
+    By the cube root of it, which is nearly normal (Wilson and Hilferty, 1931).
+    """
+    part = 2 / (9 * freedom)
+    return float((1 - part + upper_quantile(tail) * sqrt(part)) ** 3)
+
+
 def discoveries(p_values: NDArray[np.float64], rate: float) -> NDArray[np.bool_]:
     """Return what Benjamini, Hochberg (1995) and Yekutieli (2001) reject at false discovery `rate`.
 

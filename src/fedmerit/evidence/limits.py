@@ -87,19 +87,12 @@ class Limits:
     # --- information (scorers.information)
     # Derived: of normal values, the standard deviation is so many median absolute deviations.
     sd_per_mad: float = 1.4826
-    # Chosen: two clients that had everything in common could not be told from one.
-    almost_all: float = 0.999
-    # Chosen: pairs that have less in common are not looked at.
-    hardly: float = 0.01
     # Chosen: what the newest report counts in a client's testimony; half to a fifth rank alike.
     newest: float = 1 / 3
     # Chosen: a private part below this share of the update is rounding.
     rounding: float = 3e-6
     # Chosen: what is usual for a client is the median over seven others or more.
     fewest_usual: int = 8
-    # Tuned (development seeds of the models benchmark, 0031): how sharply two accounts that have
-    # more than half of their work in common are told from two that have less.
-    sharpness: float = 4.0
     # Chosen: of differences between clients at least a tenth stays, so that their order does.
     least_lasting: float = 0.1
     # Chosen: differences are evened out by two standard deviations of the round at most.

@@ -11,8 +11,7 @@ before, tells the same; and what one told is worth more if it comes true.
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.evidence.cohort import with_most
-from fedmerit.evidence.decisions import middle_and_spread, upper_quantile
+from fedmerit.evidence.decisions import middle_and_spread
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.kernels.products import products_between
 from fedmerit.types import FloatArray
@@ -20,89 +19,6 @@ from fedmerit.types import FloatArray
 Matrix = NDArray[np.float64]
 Values = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
-_MOST_PRODUCTS = 2_000_000_000
-_TINY = 1e-300
-
-
-def shared_work(
-    unknown: FloatArray,
-    past: FloatArray | None,
-    cosine: Matrix,
-    alike: Booleans,
-    counted: Booleans,
-) -> Matrix:
-    """Return how far each pair is one work under two names, (k, k), 0 to 1.
-
-    Near-copies (`alike`) are one work. So are two clients that have more in common than is usual
-    for them among the `counted`, as far as they do, if what sets them apart is noise: in the parts
-    of the reports that are `unknown` to the public it points nowhere where those of others point,
-    nor where reports of their own `past` do. Two clients with much data of one kind have much in
-    common, but what sets them apart is their data. Each kind of `cosine`, (n, k, k), is looked at
-    apart: noise hides what private parts have in common, and what is public hides what updates
-    have. Where there are too few clients to say what is usual, only near-copies are.
-    """
-    same = alike.astype(np.float64)
-    if counted.sum() >= LIMITS.fewest_usual:
-        graded = np.max(_in_common(cosine, counted, unknown.shape[1]), axis=0)
-        np.fill_diagonal(graded, 0.0)
-        pairs = np.argwhere(np.triu((graded > LIMITS.hardly) & np.outer(counted, counted), 1))
-        for first, second in pairs[_set_apart_by_noise(unknown, past, pairs, counted)]:
-            shared = max(same[first, second], graded[first, second])
-            same[first, second] = same[second, first] = shared
-    return same
-
-
-def _in_common(cosine: Matrix, counted: Booleans, parameters: int) -> Matrix:
-    """Return how much each pair has in common beyond what is usual: above a half, mostly 1.
-
-    From (n, k, k) to (n, k, k).
-    Two clients that have much to tell agree more than two that have little: what is usual for a
-    pair follows from what is usual for either.
-    """
-    positive = np.maximum(cosine, 0.0)
-    least = 1 / np.sqrt(parameters)  # what independent vectors show
-    of_one = np.maximum(with_most(positive, counted), least)
-    pairs = np.triu(np.logical_and.outer(counted, counted), 1)
-    of_pair = np.maximum(np.median(positive[:, pairs], axis=1), least)[:, None, None]
-    usual = np.minimum(of_one[:, :, None] * of_one[:, None, :] / of_pair, LIMITS.almost_all)
-    excess = np.clip((positive - usual) / (1 - usual), 0.0, 1.0)
-    more, less = excess**LIMITS.sharpness, (1 - excess) ** LIMITS.sharpness
-    common: Matrix = more / (more + less)
-    return common
-
-
-def _set_apart_by_noise(
-    unknown: FloatArray, past: FloatArray | None, pairs: NDArray[np.int64], counted: Booleans
-) -> Booleans:
-    """Return of which `pairs`, (n, 2), the difference is noise, but for one in 100.
-
-    The two are brought to the same scale by what the others have in common with either. Products
-    of noise with other reports then have mean 0 and a variance that is the sum of squares.
-    """
-    step = 1 + len(pairs) * len(unknown) * unknown.shape[1] // _MOST_PRODUCTS
-    rows = unknown[:, ::step].astype(np.float64)
-    noise = np.zeros(len(pairs), dtype=np.bool_)
-    for place, (first, second) in enumerate(pairs):
-        others = counted.copy()
-        others[[first, second]] = False
-        reports = rows[others]
-        if past is not None:
-            own = past[[first, second], :, ::step].reshape(-1, rows.shape[1])
-            reports = np.concatenate((reports, own[np.any(own, axis=1)]))
-        with_first, with_second = rows[others] @ rows[first], rows[others] @ rows[second]
-        scale = (with_first @ with_second) / max(with_second @ with_second, _TINY)
-        apart = rows[first] - scale * rows[second]
-        variance = np.maximum(np.square(reports) @ np.square(apart), _TINY)
-        seen = np.square(reports @ apart) / variance
-        limit = 1 + upper_quantile(LIMITS.honest_event) * np.sqrt(2 / len(seen))
-        noise[place] = seen.mean() <= limit
-    return noise
-
-
-def once(same: Matrix) -> Booleans:
-    """Return one client of each work, (k,): the first of those that are mostly the same."""
-    alone: Booleans = ~np.any(np.triu(same > 1 / 2, 1), axis=0)
-    return alone
 
 
 def tell(

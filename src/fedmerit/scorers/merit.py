@@ -38,8 +38,9 @@ from fedmerit.evidence.cohort import (
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
+from fedmerit.scorers.accounts import once, shared_work
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.scorers.information import once, shared_work, shrunk, tell
+from fedmerit.scorers.information import shrunk, tell
 from fedmerit.types import Contributions, FloatArray, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
@@ -152,8 +153,7 @@ class Merit:
         pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)
         worked = self._who_worked(inputs, gate, cosine, left)
         members, shown, past = worked.cohort.members, worked.shown, _past(inputs)
-        both = np.stack((whole, cosine))
-        same = shared_work(unknown, inputs.previous, both, worked.copies.alike, ~worked.accused)
+        same = shared_work(unknown, inputs.previous, worked.copies.alike, ~worked.accused)
         accounts = 1 + same.sum(axis=1)
         norms = np.sqrt(np.diagonal(products))
         counted = members if members.any() else shown
@@ -200,7 +200,7 @@ class Merit:
         alike = near_copies(cosine, ~nobody, self.gate.fdr)
         apart = np.where(alike.alike, np.nan, gate.pairs.z)
         cohort = find_cohort(apart, known | named, inputs.parameters)
-        repeated = repeated_reports(own, reports, cohort.members, self.gate.fdr) & ~known
+        repeated = repeated_reports(own, reports, cohort.members, self.gate.fdr)
         if repeated.any():
             cohort = find_cohort(apart, known | repeated | named, inputs.parameters)
         copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
