@@ -63,7 +63,8 @@ PLAIN = ("flagged", "reward", "num_examples")
 # of which only a digest is on record the shape is compared then.
 TO_TEN_DIGITS = {"merit"}
 # Merit is another score since it is the information of those who worked (0031), and again since
-# what came true of earlier reports counts (0039): it was recorded anew.
+# what came true of earlier reports counts (0039) and accounts are told by what sets them apart
+# (0040): it was recorded anew.
 AGAIN = GOLDEN["again"]
 CHANGED = [
     (
