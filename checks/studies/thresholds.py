@@ -22,7 +22,7 @@ from fedmerit.experiments.fingerprint import Sources, write_page
 SEEDS = (20, 21)
 TASKS = lies_of_tasks.TASKS
 # Those that limits.py calls tuned, of which merit asks, and what the newest report counts.
-MOVED = ("least_share", "copy_cosine", "sharpness", "least_trust", "newest")
+MOVED = ("least_share", "copy_cosine", "least_trust", "newest")
 FACTORS = (1.0, 0.5, 0.75, 1.25, 1.5)
 ASKED: tuple[Lie | str, ...] = (
     lies_of_tasks.HONEST,
