@@ -6,7 +6,7 @@ in peer-to-peer systems" (PINS 2004).
 
 from dataclasses import dataclass
 
-from fedmerit.behaviours.stale import Stale
+from fedmerit.behaviours.replays.stale import Stale
 from fedmerit.validation import check_number
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedmerit.behaviours.base import ClientView, Report
-from fedmerit.behaviours.label_flip import LabelFlip
+from fedmerit.behaviours.trained.label_flip import LabelFlip
 from fedmerit.validation import check_number
 
 
