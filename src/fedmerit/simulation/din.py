@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedmerit.kernels.din import din_logits, train_din
+from fedmerit.kernels.networks.din import din_logits, train_din
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import DinChoice
 from fedmerit.simulation.cores import on_every_core

@@ -1,11 +1,11 @@
-"""LeNet-5 in a kernel of its own, one client per core: see `kernels/lenet.py`."""
+"""LeNet-5 in a kernel of its own, one client per core: see `kernels/networks/lenet.py`."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.kernels.lenet import train_lenet
+from fedmerit.kernels.networks.lenet import train_lenet
 from fedmerit.simulation.cores import on_every_core
 from fedmerit.simulation.models import LeNet5
 from fedmerit.simulation.network import Network, Vector

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.kernels.mlp import train_mlp
+from fedmerit.kernels.networks.mlp import train_mlp
 from fedmerit.simulation.cores import on_every_core
 from fedmerit.simulation.models import Mlp
 from fedmerit.simulation.network import Network, Vector

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedmerit.kernels.lenet import BETA1, BETA2, EPSILON
+from fedmerit.kernels.networks.lenet import BETA1, BETA2, EPSILON
 from fedmerit.simulation.gradients import AddGradient, StackBatch, stack_gradient
 from fedmerit.simulation.network import DropoutSite, Network, Vector, one_thread
 from fedmerit.simulation.training import BatchPlan, LocalTraining, TrainingJob, plan_all

@@ -4,8 +4,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fedmerit.kernels.affine import affine, affine_back, affine_gradient, softmax_error
-from fedmerit.kernels.convolution import (
+from fedmerit.kernels.networks.affine import affine, affine_back, affine_gradient, softmax_error
+from fedmerit.kernels.networks.convolution import (
     FUSED,
     TAPS,
     bend_and_pool,

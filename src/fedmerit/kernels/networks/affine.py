@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fedmerit.kernels.convolution import FUSED, REORDERED
+from fedmerit.kernels.networks.convolution import FUSED, REORDERED
 
 Floats = NDArray[np.float32]
 _ZERO = np.float32(0)
