@@ -27,7 +27,7 @@ from fedmerit.experiments.runner import (
 )
 from fedmerit.experiments.spec import EXPERIMENTS, FEDAVG, PUBLISHED
 from fedmerit.simulation.config import FederationConfig, ModelChoice
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 
 PLACE = Sources.of("fedmerit.rng")
 NULL = ("seed", "scorer", "kind", "rule", "level", "rejections", "trials", "code")

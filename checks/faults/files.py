@@ -20,7 +20,7 @@ from fedmerit.behaviours import Assignment
 from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import Ledger
 from fedmerit.reading import read_round
-from fedmerit.simulation.idx import decode_idx, encode_idx, read_folder
+from fedmerit.simulation.data.idx import decode_idx, encode_idx, read_folder
 
 _PLANTED = "planted-by-a-pickle"
 

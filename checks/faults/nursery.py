@@ -97,7 +97,7 @@ def main(answers: int) -> None:
     """Take orders until there are no more."""
     from fedmerit.cli import main as fedmerit
     from fedmerit.simulation import federation, run  # noqa: F401
-    from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.data.datasets import load
 
     load("digits")
     for line in sys.stdin:

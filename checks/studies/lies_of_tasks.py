@@ -30,7 +30,7 @@ from fedmerit.experiments.benchmark.models.training import sent_state
 from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.rng import stream
 from fedmerit.server import Result
-from fedmerit.simulation.partition import iid
+from fedmerit.simulation.data.partition import iid
 
 SEEDS = (720, 721, 722)
 TASKS = ("mlp-digits", "identical", "lora", "unequal")  # quick, with enough parameters

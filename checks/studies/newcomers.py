@@ -17,7 +17,7 @@ from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS, judge, run_
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.fingerprint import Sources
 from fedmerit.server import RoundRules
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 
 PAGE = ROOT / "docs" / "results" / "newcomers.md"
 SEEDS = (500, 501, 502)

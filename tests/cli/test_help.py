@@ -238,8 +238,8 @@ def test_names_are_those_of_the_registries_and_help_lists_them():
     from fedmerit.experiments.benchmark.models.registry import TASKS
     from fedmerit.experiments.benchmark.registry import BENCHMARKS
     from fedmerit.experiments.families import FAMILIES
-    from fedmerit.simulation.catalogue import CATALOGUE
-    from fedmerit.simulation.datasets import SOURCES
+    from fedmerit.simulation.data.catalogue import CATALOGUE
+    from fedmerit.simulation.data.datasets import SOURCES
 
     assert names.EXPERIMENTS.keys() == FAMILIES.keys()
     assert names.BENCHMARKS.keys() == BENCHMARKS.keys()

@@ -15,7 +15,7 @@ from fedmerit.panel import estimate
 from fedmerit.rng import stream
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 
 KINDS = ("honest", "label-flip", "sign-flip", "fake-data", "boost")

@@ -18,7 +18,7 @@ from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.panel import Estimate, HeardRound, estimate
 from fedmerit.rng import stream
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 
 SHARES = (0.1, 0.3, 0.45)

@@ -74,7 +74,7 @@ def benchmark(
     from fedmerit.experiments.benchmark.base import Benchmark, Setting
     from fedmerit.experiments.benchmark.registry import find_benchmark
     from fedmerit.experiments.benchmark.running import run_benchmark
-    from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.data.datasets import load
 
     chosen = find_benchmark(name)
     count = check_count("seeds", seeds or (1 if quick else chosen.seeds), least=1)

@@ -37,7 +37,7 @@ def list_(
     Example: fedmerit data list
     """
     check_extra()
-    from fedmerit.simulation.catalogue import CATALOGUE, is_ready
+    from fedmerit.simulation.data.catalogue import CATALOGUE, is_ready
 
     rows = [(source.name, is_ready(source.name), source.origin) for source in CATALOGUE.values()]
     if as_json:
@@ -64,7 +64,7 @@ def fetch(
     Example: fedmerit data fetch digits
     """
     check_extra()
-    from fedmerit.simulation.catalogue import fetch as fetch_dataset
+    from fedmerit.simulation.data.catalogue import fetch as fetch_dataset
 
     with console.status(f"fetching {name}"):
         path = fetch_dataset(name, data_dir)
@@ -78,6 +78,6 @@ def path() -> None:
     Example: fedmerit data path
     """
     check_extra()
-    from fedmerit.simulation.cache import cache_folder
+    from fedmerit.simulation.data.cache import cache_folder
 
     print(cache_folder())

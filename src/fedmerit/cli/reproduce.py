@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fedmerit.experiments.runner import Cell, Outcome
     from fedmerit.experiments.spec import Experiment
     from fedmerit.simulation.clicks.log import ClickLog
-    from fedmerit.simulation.datasets import Dataset
+    from fedmerit.simulation.data.datasets import Dataset
 
 QUICK_ROUNDS, QUICK_SEEDS, QUICK_POINTS = 10, 1, 3
 
@@ -74,7 +74,7 @@ def reproduce(
     name = check_name(name, EXPERIMENTS)
     check_extra()
     from fedmerit.experiments.families import ASSUMPTIONS, default_dataset, find_family
-    from fedmerit.simulation.catalogue import load
+    from fedmerit.simulation.data.catalogue import load
 
     first = check_count("seed", seed, least=0)
     family = find_family(name)

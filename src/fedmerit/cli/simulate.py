@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from fedmerit.simulation.config import DinChoice, ModelChoice
     from fedmerit.simulation.federation import Federation
     from fedmerit.simulation.results import Share
-    from fedmerit.simulation.training import LocalTraining
+    from fedmerit.simulation.training.settings import LocalTraining
 
 NO_SCORER, DIN = "none", "din"
 BY_DEFAULT = RoundRules()
@@ -185,8 +185,8 @@ def simulate(
     Example: fedmerit simulate --dataset digits --users 8 --per-round 4 --rounds 3 --epochs 1
     """
     check_extra()
-    from fedmerit.simulation.catalogue import load
     from fedmerit.simulation.config import FederationConfig, Partition
+    from fedmerit.simulation.data.catalogue import load
     from fedmerit.simulation.federation import Federation
 
     kind = _kind_of(dataset)
@@ -260,9 +260,9 @@ class _Kind:
 
 def _kind_of(dataset: str) -> _Kind:
     from fedmerit.experiments.clicks import BASE, EVIDENCE
-    from fedmerit.simulation.catalogue import find_source
     from fedmerit.simulation.clicks.sources import ClickSource
-    from fedmerit.simulation.training import LocalTraining
+    from fedmerit.simulation.data.catalogue import find_source
+    from fedmerit.simulation.training.settings import LocalTraining
 
     if isinstance(find_source(dataset), ClickSource):
         return _Kind(DIN, BASE.training, EVIDENCE)

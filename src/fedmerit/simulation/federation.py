@@ -18,13 +18,13 @@ from fedmerit.server.replies import Replies
 from fedmerit.simulation.accounts import Accounts
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
-from fedmerit.simulation.datasets import Dataset
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.network import Vector
-from fedmerit.simulation.partition import Indices
-from fedmerit.simulation.sequential import train_sequential
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.data.partition import Indices
 from fedmerit.simulation.task import make_task
-from fedmerit.simulation.training import TrainingJob
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.network import Vector
+from fedmerit.simulation.training.sequential import train_sequential
+from fedmerit.simulation.training.settings import TrainingJob
 from fedmerit.types import FloatArray, Rejection, RoundRecord
 
 

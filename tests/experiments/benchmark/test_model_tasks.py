@@ -14,7 +14,7 @@ from fedmerit.experiments.benchmark.models.registry import TASKS, make_task
 from fedmerit.experiments.benchmark.models.task import Training
 from fedmerit.experiments.benchmark.models.training import evaluate, sent_state, train_client
 from fedmerit.rng import stream
-from fedmerit.simulation.idx import IDX_FILES, encode_idx
+from fedmerit.simulation.data.idx import IDX_FILES, encode_idx
 
 # Trained values that are sent, running statistics among them, and clients.
 SENT = {

@@ -15,9 +15,9 @@ from fedmerit.experiments.benchmark.null import decisions, null_reports
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.flags import Flag, Kind
 from fedmerit.scorers import SCORERS, Merit
-from fedmerit.simulation import datasets
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
+from fedmerit.simulation.data import datasets
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
 from fedmerit.types import Contributions, Pairs, RoundInputs
 from tests.evidence.cohorts import result_from
 

@@ -35,9 +35,9 @@ from fedmerit.scorers import SCORERS
 from fedmerit.server import RoundRules
 from fedmerit.server.judging import excluded
 from fedmerit.simulation.config import FederationConfig, Partition
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import Contributions
 
 SHARE = 0.3

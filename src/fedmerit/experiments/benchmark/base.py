@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fedmerit.experiments.fingerprint import Sources
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 
 RowT = TypeVar("RowT")
 Cell = tuple[object, ...]

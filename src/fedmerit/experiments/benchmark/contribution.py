@@ -29,11 +29,11 @@ from fedmerit.scorers import (
 )
 from fedmerit.server import RoundHistory
 from fedmerit.server.history import View
-from fedmerit.simulation.datasets import Dataset
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network, Vector
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network, Vector
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
 from fedmerit.types import freeze, needs_of
 
 ROUNDS, QUICK_ROUNDS = 10, 3

@@ -21,10 +21,10 @@ from fedmerit.experiments.benchmark.statistics import precision_recall
 from fedmerit.rng import stream
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.data.partition import Indices
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.partition import Indices
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import Contributions
 
 ATTACKS = ("uniform-model", "advanced-delta", "adaptive", "advanced-rider")

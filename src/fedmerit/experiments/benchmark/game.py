@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.simulation.network import Network, Vector
+from fedmerit.simulation.training.network import Network, Vector
 
 _SAMPLES = 50  # looked at together: all sets' hidden units of so many fit into a cache
 

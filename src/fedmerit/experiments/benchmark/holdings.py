@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
 from fedmerit.errors import DataError
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 
 NOISE = tuple(i / 10 for i in range(8))
 CLASSES = tuple(range(2, 10))

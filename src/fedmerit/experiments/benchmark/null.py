@@ -22,12 +22,12 @@ from fedmerit.rng import stream
 from fedmerit.sampling import sample_parameters
 from fedmerit.scorers import make_scorer
 from fedmerit.server import RoundHistory
-from fedmerit.simulation.datasets import Dataset
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.partition import label_shards
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.data.partition import label_shards
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
 from fedmerit.types import Contributions, RoundInputs, freeze
 
 LEVELS = (0.05, 0.01, 0.001)

@@ -11,7 +11,7 @@ from fedmerit.rng import stream
 from fedmerit.simulation.clicks.generator import generate_events
 from fedmerit.simulation.clicks.log import TRAIN, LogSettings, build_log
 from fedmerit.simulation.config import DinChoice
-from fedmerit.simulation.din import build_din
+from fedmerit.simulation.training.din import build_din
 
 CLIENTS = 14
 ITEMS = 400  # about as many as a user has events, so that everybody leaves some rows untouched

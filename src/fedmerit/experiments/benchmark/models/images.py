@@ -17,8 +17,8 @@ from fedmerit.experiments.benchmark.models import networks
 from fedmerit.experiments.benchmark.models.task import Task, Training, take
 from fedmerit.experiments.benchmark.models.training import make_module
 from fedmerit.rng import stream
-from fedmerit.simulation.datasets import Dataset, is_ready, load
-from fedmerit.simulation.partition import dirichlet, iid
+from fedmerit.simulation.data.datasets import Dataset, is_ready, load
+from fedmerit.simulation.data.partition import dirichlet, iid
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 HELD_OUT = 2000  # images of the test set

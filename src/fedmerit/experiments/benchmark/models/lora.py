@@ -15,8 +15,8 @@ from fedmerit.experiments.benchmark.models.networks import perceptron
 from fedmerit.experiments.benchmark.models.task import Task, Training, take
 from fedmerit.experiments.benchmark.models.training import make_module, seeded, train
 from fedmerit.rng import stream
-from fedmerit.simulation.network import one_thread
-from fedmerit.simulation.partition import dirichlet
+from fedmerit.simulation.data.partition import dirichlet
+from fedmerit.simulation.training.network import one_thread
 
 CLIENTS = 10
 RANK = 4

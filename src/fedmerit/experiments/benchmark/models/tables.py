@@ -12,7 +12,7 @@ from fedmerit.experiments.benchmark.models.networks import perceptron
 from fedmerit.experiments.benchmark.models.task import MakeTask, Task, Training, take
 from fedmerit.experiments.benchmark.models.training import make_module
 from fedmerit.rng import stream
-from fedmerit.simulation.partition import dirichlet, iid
+from fedmerit.simulation.data.partition import dirichlet, iid
 
 HELD_OUT = 0.25  # of the rows
 

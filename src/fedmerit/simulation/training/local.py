@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.simulation.din import is_din, train_dins
-from fedmerit.simulation.lenet import is_lenet, train_lenets
-from fedmerit.simulation.network import Network, Vector
-from fedmerit.simulation.perceptron import is_perceptron, train_perceptrons
-from fedmerit.simulation.stacked import train_stacked
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.training.din import is_din, train_dins
+from fedmerit.simulation.training.lenet import is_lenet, train_lenets
+from fedmerit.simulation.training.network import Network, Vector
+from fedmerit.simulation.training.perceptron import is_perceptron, train_perceptrons
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
+from fedmerit.simulation.training.stacked import train_stacked
 
 
 def train_together(

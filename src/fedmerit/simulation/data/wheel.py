@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fedmerit.errors import DataError
-from fedmerit.simulation.idx import IDX_FILES, Bytes, encode_idx
+from fedmerit.simulation.data.idx import IDX_FILES, Bytes, encode_idx
 
 _SIDE = 28
 _ADVICE = (

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.kernels.networks.lenet import train_lenet
-from fedmerit.simulation.cores import on_every_core
-from fedmerit.simulation.models import LeNet5
-from fedmerit.simulation.network import Network, Vector
-from fedmerit.simulation.training import LocalTraining, TrainingJob, plan_batches
+from fedmerit.simulation.training.cores import on_every_core
+from fedmerit.simulation.training.models import LeNet5
+from fedmerit.simulation.training.network import Network, Vector
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob, plan_batches
 
 
 def is_lenet(network: Network) -> bool:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from fedmerit.errors import UnknownNameError
-from fedmerit.simulation import datasets
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.clicks.sources import (
     CLICK_SOURCES,
@@ -12,7 +11,8 @@ from fedmerit.simulation.clicks.sources import (
     fetch_click_log,
     load_click_log,
 )
-from fedmerit.simulation.datasets import SOURCES, Dataset, Source
+from fedmerit.simulation.data import datasets
+from fedmerit.simulation.data.datasets import SOURCES, Dataset, Source
 
 CATALOGUE: dict[str, Source | ClickSource] = {**SOURCES, **CLICK_SOURCES}
 

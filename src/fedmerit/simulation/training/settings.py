@@ -1,4 +1,4 @@
-"""Local training: its settings, its batches, and the choice between stacked and sequential."""
+"""Local training: its settings, and the batches of every step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

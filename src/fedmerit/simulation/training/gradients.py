@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from fedmerit.simulation.models import Mlp
-from fedmerit.simulation.network import Network
+from fedmerit.simulation.training.models import Mlp
+from fedmerit.simulation.training.network import Network
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.kernels.networks.mlp import train_mlp
-from fedmerit.simulation.cores import on_every_core
-from fedmerit.simulation.models import Mlp
-from fedmerit.simulation.network import Network, Vector
-from fedmerit.simulation.training import LocalTraining, TrainingJob, plan_batches
+from fedmerit.simulation.training.cores import on_every_core
+from fedmerit.simulation.training.models import Mlp
+from fedmerit.simulation.training.network import Network, Vector
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob, plan_batches
 
 
 def is_perceptron(network: Network, training: LocalTraining) -> bool:
