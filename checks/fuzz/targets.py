@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fedmerit.behaviours import Assignment
-from fedmerit.cli.ledger import _moment
+from fedmerit.cli.records.ledger import _moment
 from fedmerit.errors import FedMeritError
 from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_head, read_log

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedmerit.cli.data import check_extra
+from fedmerit.cli.federations.data import check_extra
 from fedmerit.cli.names import PICTURES
 from fedmerit.cli.options import Json, Seed, completed_from
 from fedmerit.cli.output import console, print_json, print_table, progress, shown
-from fedmerit.cli.report import print_page
+from fedmerit.cli.records.report import print_page
 from fedmerit.errors import MissingExtraError, SettingError
 from fedmerit.report import open_source, write_report
 from fedmerit.server.history import Total, with_round

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from fedmerit.cli.help import Commands
-from fedmerit.cli.ledger import (
+from fedmerit.cli.options import Json
+from fedmerit.cli.output import console, print_json, print_table, shown
+from fedmerit.cli.records.ledger import (
     EXIT_CORRUPT,
     AnchorLog,
     PublicKey,
@@ -15,8 +17,6 @@ from fedmerit.cli.ledger import (
     given_anchors,
     given_keys,
 )
-from fedmerit.cli.options import Json
-from fedmerit.cli.output import console, print_json, print_table, shown
 from fedmerit.errors import DataError, LedgerCorruptError, LedgerError
 from fedmerit.files import read_at_most, whole_file
 from fedmerit.ledger import Ledger, StatementCheck, check_statement

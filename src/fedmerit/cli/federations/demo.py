@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from fedmerit.cli.data import check_extra
+from fedmerit.cli.federations.data import check_extra
 from fedmerit.cli.options import Json, Seed
 from fedmerit.cli.output import console, print_json, print_table, progress
-from fedmerit.cli.report import print_page
+from fedmerit.cli.records.report import print_page
 from fedmerit.report import RunView, write_report
 from fedmerit.types import RoundRecord
 

@@ -12,7 +12,8 @@ import typer
 
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.behaviours import BEHAVIOURS, Assignment
-from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.federations.data import DataDir, check_extra
+from fedmerit.cli.federations.recording import recorder
 from fedmerit.cli.names import DATASETS
 from fedmerit.cli.options import (
     Alpha,
@@ -26,7 +27,6 @@ from fedmerit.cli.options import (
     listed,
 )
 from fedmerit.cli.output import console, print_json, print_table, progress
-from fedmerit.cli.recording import recorder
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import RunRecorder

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedmerit.behaviours import BEHAVIOURS
-from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.federations.data import DataDir, check_extra
 from fedmerit.cli.names import BENCHMARKS, DATASETS, TASKS, check_name
 from fedmerit.cli.options import Json, completed_from, listed
 from fedmerit.cli.output import console, print_json, print_table, progress
@@ -70,7 +70,7 @@ def benchmark(
     """
     name = check_name(name, BENCHMARKS)
     check_extra()
-    from fedmerit.cli.benchmark_models import run_models
+    from fedmerit.cli.federations.benchmark_models import run_models
     from fedmerit.experiments.benchmark.base import Benchmark, Setting
     from fedmerit.experiments.benchmark.registry import find_benchmark
     from fedmerit.experiments.benchmark.running import run_benchmark

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedmerit.cli.data import DataDir, check_extra
+from fedmerit.cli.federations.data import DataDir, check_extra
 from fedmerit.cli.names import DATASETS, EXPERIMENTS, check_name
 from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, progress
