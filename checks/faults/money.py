@@ -18,7 +18,7 @@ from fedmerit.errors import FedMeritError
 from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, check_statement
 from fedmerit.ledger.export import harmless
-from fedmerit.ledger.statement import read_json, to_json
+from fedmerit.ledger.proof.statement import read_json, to_json
 from fedmerit.reading import read_round
 from fedmerit.server.rules import RoundRules
 from fedmerit.types import ClientRecord, RoundRecord

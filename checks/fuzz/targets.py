@@ -18,9 +18,9 @@ from fedmerit.cli.records.ledger import _moment
 from fedmerit.errors import FedMeritError
 from fedmerit.incentive.rewards import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_head, read_log
-from fedmerit.ledger.heads import to_json as head_text
-from fedmerit.ledger.reading import parse_hash
-from fedmerit.ledger.statement import read_json, to_json
+from fedmerit.ledger.file.reading import parse_hash
+from fedmerit.ledger.proof.heads import to_json as head_text
+from fedmerit.ledger.proof.statement import read_json, to_json
 from fedmerit.reading import read_round
 from fedmerit.report.source import open_source
 from fedmerit.simulation.checkpoint import load_checkpoint

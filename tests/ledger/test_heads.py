@@ -11,8 +11,8 @@ import pytest
 from checks.faults.records import intruder
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger import Head, Ledger, SigningKey, append_head, read_head, read_log
-from fedmerit.ledger.heads import to_json
-from fedmerit.ledger.signing import HEAD
+from fedmerit.ledger.proof.heads import to_json
+from fedmerit.ledger.proof.signing import HEAD
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger
 

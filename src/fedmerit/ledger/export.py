@@ -15,7 +15,7 @@ from typing import IO, Any
 from fedmerit.columns import CLIENT, REJECTION, values_of
 from fedmerit.errors import FedMeritError, LedgerError, MissingExtraError, UnknownNameError
 from fedmerit.files import whole_file
-from fedmerit.ledger.reading import StoredRound
+from fedmerit.ledger.file.reading import StoredRound
 from fedmerit.ledger.store import Ledger
 from fedmerit.tables import Table
 

@@ -15,8 +15,8 @@ from fedmerit.errors import DataError, LedgerCorruptError, LedgerError, SettingE
 from fedmerit.files import whole_file
 from fedmerit.ledger import Anchor, Ledger, SigningKey, append_head, read_head, read_log
 from fedmerit.ledger.export import FORMATS, export, plain
-from fedmerit.ledger.heads import to_json
-from fedmerit.ledger.signing import parse_key
+from fedmerit.ledger.proof.heads import to_json
+from fedmerit.ledger.proof.signing import parse_key
 
 app = typer.Typer(
     cls=Commands, help="The record of rounds, scores and payments.", no_args_is_help=True

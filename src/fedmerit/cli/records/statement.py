@@ -20,7 +20,7 @@ from fedmerit.cli.records.ledger import (
 from fedmerit.errors import DataError, LedgerCorruptError, LedgerError
 from fedmerit.files import read_at_most, whole_file
 from fedmerit.ledger import Ledger, StatementCheck, check_statement
-from fedmerit.ledger.statement import read_json, to_json
+from fedmerit.ledger.proof.statement import read_json, to_json
 from fedmerit.report.statement import remark_of, write_statement_page
 
 _MOST_BYTES = 1 << 27

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger.heads import Head
-from fedmerit.ledger.records import require_types
-from fedmerit.ledger.rows import Reader, every_row, identity_of
-from fedmerit.ledger.schema import IDENTITY_SINCE
-from fedmerit.ledger.values import integer
+from fedmerit.ledger.file.records import require_types
+from fedmerit.ledger.file.rows import Reader, every_row, identity_of
+from fedmerit.ledger.file.schema import IDENTITY_SINCE
+from fedmerit.ledger.file.values import integer
+from fedmerit.ledger.proof.heads import Head
 from fedmerit.types import RoundRecord
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

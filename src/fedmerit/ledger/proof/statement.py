@@ -21,8 +21,18 @@ from typing import Any
 from fedmerit.columns import CLIENT, REJECTION, client_from, rejection_from
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.flags import Flag
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, ROUND_LABEL, RUN_LABEL, encode_row, entry_hash
-from fedmerit.ledger.entries import (
+from fedmerit.ledger.file.reading import newest_head, parse_hash
+from fedmerit.ledger.file.records import TABLES, RoundRows, require_types
+from fedmerit.ledger.file.rows import Reader, every_row, identity_of
+from fedmerit.ledger.file.schema import IDENTITY_SINCE
+from fedmerit.ledger.proof.encoding import (
+    FIRST_PREVIOUS,
+    ROUND_LABEL,
+    RUN_LABEL,
+    encode_row,
+    entry_hash,
+)
+from fedmerit.ledger.proof.entries import (
     Identity,
     Link,
     Run,
@@ -30,8 +40,8 @@ from fedmerit.ledger.entries import (
     run_fields,
     signed_bytes,
 )
-from fedmerit.ledger.heads import Anchor, Head, head_from
-from fedmerit.ledger.merkle import (
+from fedmerit.ledger.proof.heads import Anchor, Head, head_from
+from fedmerit.ledger.proof.merkle import (
     SALT_BYTES,
     inclusion_proof,
     leaf_hash,
@@ -39,11 +49,7 @@ from fedmerit.ledger.merkle import (
     root_of,
     salts_of,
 )
-from fedmerit.ledger.reading import newest_head, parse_hash
-from fedmerit.ledger.records import TABLES, RoundRows, require_types
-from fedmerit.ledger.rows import Reader, every_row, identity_of
-from fedmerit.ledger.schema import IDENTITY_SINCE
-from fedmerit.ledger.signing import ENTRY, HEAD, signature_holds
+from fedmerit.ledger.proof.signing import ENTRY, HEAD, signature_holds
 from fedmerit.version import __version__
 
 FORM = 1

@@ -5,7 +5,7 @@ were written. All other tables hang on it. ``clients`` gives every client id a n
 thousand rounds do not store the same text a thousand times. ``identity`` has one row, drawn when
 the file is made or brought to version 4: the ledger's id, which every entry since then is hashed
 with, and a secret that hides the rows of a round from each other in its tree
-(:mod:`fedmerit.ledger.merkle`).
+(:mod:`fedmerit.ledger.proof.merkle`).
 
 A migration adds what a new version needs; columns of clients and rejected replies come by
 themselves (:mod:`fedmerit.columns`). It must leave the bytes that earlier entries were hashed from

@@ -6,7 +6,7 @@ import operator
 from fedmerit.columns import FLAG, INTEGER, KIND, REAL, Column
 from fedmerit.errors import LedgerError
 from fedmerit.flags import Kind
-from fedmerit.ledger.encoding import Value
+from fedmerit.ledger.proof.encoding import Value
 
 _MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 # Squares of so large numbers can still be added up.

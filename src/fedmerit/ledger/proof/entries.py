@@ -6,7 +6,9 @@ the root of a tree over the rows of a round. So an entry can be shown, and signe
 
 from dataclasses import dataclass
 
-from fedmerit.ledger.encoding import (
+from fedmerit.ledger.file.records import RoundRows
+from fedmerit.ledger.file.schema import IDENTITY_SINCE
+from fedmerit.ledger.proof.encoding import (
     ROUND_LABEL,
     RUN_LABEL,
     Value,
@@ -14,9 +16,7 @@ from fedmerit.ledger.encoding import (
     entry_hash,
     text_hash,
 )
-from fedmerit.ledger.merkle import root_of, salted_leaves, salts_of
-from fedmerit.ledger.records import RoundRows
-from fedmerit.ledger.schema import IDENTITY_SINCE
+from fedmerit.ledger.proof.merkle import root_of, salted_leaves, salts_of
 
 Fields = tuple[Value, ...]
 

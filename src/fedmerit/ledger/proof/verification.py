@@ -5,9 +5,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger.connection import snapshot, translated
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
-from fedmerit.ledger.entries import (
+from fedmerit.ledger.file.connection import snapshot, translated
+from fedmerit.ledger.file.reading import parse_hash
+from fedmerit.ledger.file.records import require_types
+from fedmerit.ledger.file.rows import Reader, identity_of
+from fedmerit.ledger.file.schema import IDENTITY_SINCE, require_intact
+from fedmerit.ledger.proof.encoding import FIRST_PREVIOUS, entry_hash
+from fedmerit.ledger.proof.entries import (
     Identity,
     Link,
     Run,
@@ -17,12 +21,8 @@ from fedmerit.ledger.entries import (
     run_fields,
     signed_bytes,
 )
-from fedmerit.ledger.heads import Anchor
-from fedmerit.ledger.reading import parse_hash
-from fedmerit.ledger.records import require_types
-from fedmerit.ledger.rows import Reader, identity_of
-from fedmerit.ledger.schema import IDENTITY_SINCE, require_intact
-from fedmerit.ledger.signing import ENTRY, HEAD, signature_holds
+from fedmerit.ledger.proof.heads import Anchor
+from fedmerit.ledger.proof.signing import ENTRY, HEAD, signature_holds
 
 
 @dataclass(frozen=True)

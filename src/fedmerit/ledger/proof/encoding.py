@@ -24,8 +24,9 @@ list's bytes. `previous` is the hash of the entry before it, 32 zero bytes for t
   public_key, secret``, with the ledger's id, how many runs and rounds the ledger holds with this
   entry, and the SHA-256 of the configuration's text and of the ledger's secret;
 - a round (label ``fedmerit ledger 5 round``): ``ledger, runs, rounds, run, round, leaves, root``,
-  with the number of leaves and the root of the tree of its rows (:mod:`fedmerit.ledger.merkle`).
-  Rows are ``[table, position, ...]``: of metrics ``[position, name, value]``, of scores
+  with the number of leaves and the root of the tree of its rows
+  (:mod:`fedmerit.ledger.proof.merkle`). Rows are ``[table, position, ...]``: of metrics
+  ``[position, name, value]``, of scores
   ``[position, client, score, weight, p_value, epsilon, flagged, reward, num_examples, behaviour,
   kind, detail, twin, label, value, value_error, judgement]``, of rejections ``[position, client,
   reason, kind]``, with client the id as text, and of agreements no row or one, ``[pairs]``, the

@@ -26,8 +26,8 @@ from typing import Any
 
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
 from fedmerit.files import names_to_disk, read_at_most
-from fedmerit.ledger.encoding import encode_row
-from fedmerit.ledger.signing import HEAD, WITNESS, SigningKey, signature_holds
+from fedmerit.ledger.proof.encoding import encode_row
+from fedmerit.ledger.proof.signing import HEAD, WITNESS, SigningKey, signature_holds
 from fedmerit.lock import WriterLock
 
 _MOST_BYTES = 1 << 30

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedmerit.errors import FedMeritError, LedgerBusyError, LedgerCorruptError, LedgerError
-from fedmerit.ledger.schema import migrate, version_of
+from fedmerit.ledger.file.schema import migrate, version_of
 from fedmerit.lock import identity_of
 
 _BUSY_SECONDS = 10.0

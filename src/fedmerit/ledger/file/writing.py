@@ -9,15 +9,15 @@ from typing import Any
 
 from fedmerit.columns import CLIENT, REJECTION, VERSION
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger.connection import Place, translated
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
-from fedmerit.ledger.entries import Link, Run, round_fields, run_fields, signed_bytes
-from fedmerit.ledger.reading import head_of, newest_head
-from fedmerit.ledger.records import RoundRows
-from fedmerit.ledger.rows import Reader, every_row, identity_of
-from fedmerit.ledger.schema import IDENTITY_SINCE, Guard, insertion
-from fedmerit.ledger.signing import HEAD, SigningKey
-from fedmerit.ledger.values import MAX_INTEGER, integer, text
+from fedmerit.ledger.file.connection import Place, translated
+from fedmerit.ledger.file.reading import head_of, newest_head
+from fedmerit.ledger.file.records import RoundRows
+from fedmerit.ledger.file.rows import Reader, every_row, identity_of
+from fedmerit.ledger.file.schema import IDENTITY_SINCE, Guard, insertion
+from fedmerit.ledger.file.values import MAX_INTEGER, integer, text
+from fedmerit.ledger.proof.encoding import FIRST_PREVIOUS, entry_hash
+from fedmerit.ledger.proof.entries import Link, Run, round_fields, run_fields, signed_bytes
+from fedmerit.ledger.proof.signing import HEAD, SigningKey
 from fedmerit.types import RoundRecord
 
 _INSERT_SCORE = insertion("scores", CLIENT)
