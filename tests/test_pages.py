@@ -15,7 +15,7 @@ from checks.pages.results import Reader
 from fedmerit.errors import DataError
 from fedmerit.experiments.benchmark.base import Setting
 from fedmerit.experiments.benchmark.files import read_rows, write
-from fedmerit.experiments.benchmark.null import Null
+from fedmerit.experiments.benchmark.null.benchmark import Null
 from fedmerit.experiments.benchmark.running import run_benchmark
 from fedmerit.experiments.fingerprint import Sources, read_stamp, write_page
 from fedmerit.experiments.runner import (

@@ -13,7 +13,7 @@ import numpy as np
 from checks import ROOT
 from checks.pages.parts import write_parts
 from fedmerit.behaviours import Assignment, Informed
-from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS, judge, run_federation
+from fedmerit.experiments.benchmark.attacks.benchmark import FULL, PARTITIONS, judge, run_federation
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.fingerprint import Sources
 from fedmerit.server import RoundRules

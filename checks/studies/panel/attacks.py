@@ -8,7 +8,7 @@ from statistics import median
 from checks.studies.panel.cells import Study
 from fedmerit import Kind, Panel
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Honest
-from fedmerit.experiments.benchmark.attacks import _PARTS, FULL, PARTITIONS, SHARE
+from fedmerit.experiments.benchmark.attacks.benchmark import _PARTS, FULL, PARTITIONS, SHARE
 from fedmerit.experiments.benchmark.statistics import roc_auc
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.panel import estimate

@@ -6,7 +6,7 @@ from math import exp
 from checks.studies.panel.attacks import federation
 from checks.studies.panel.cells import Study
 from fedmerit import Panel
-from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS
+from fedmerit.experiments.benchmark.attacks.benchmark import FULL, PARTITIONS
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.panel.harm import harmful
 from fedmerit.simulation.data.datasets import Dataset

@@ -11,9 +11,14 @@ import numpy as np
 from checks.studies.panel.cells import Study
 from fedmerit import Panel, Server
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.contribution import HIDDEN, ROUNDS, TEST_SAMPLES, TRAINING
-from fedmerit.experiments.benchmark.game import PerceptronGame
-from fedmerit.experiments.benchmark.holdings import SETUPS
+from fedmerit.experiments.benchmark.contribution.benchmark import (
+    HIDDEN,
+    ROUNDS,
+    TEST_SAMPLES,
+    TRAINING,
+)
+from fedmerit.experiments.benchmark.contribution.game import PerceptronGame
+from fedmerit.experiments.benchmark.contribution.holdings import SETUPS
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.rng import stream
 from fedmerit.scorers.shapley import exact_shapley, individual, leave_one_out

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fedmerit.evidence.cohort import find_cohort
-from fedmerit.experiments.benchmark.attacks import judge
-from fedmerit.experiments.benchmark.free_riders import FULL, QUICK, configure, detect
-from fedmerit.experiments.benchmark.game import PerceptronGame
-from fedmerit.experiments.benchmark.holdings import FEW, SETUPS, unit
-from fedmerit.experiments.benchmark.null import decisions, null_reports
+from fedmerit.experiments.benchmark.attacks.benchmark import judge
+from fedmerit.experiments.benchmark.contribution.game import PerceptronGame
+from fedmerit.experiments.benchmark.contribution.holdings import FEW, SETUPS, unit
+from fedmerit.experiments.benchmark.free_riders.benchmark import FULL, QUICK, configure, detect
+from fedmerit.experiments.benchmark.null.benchmark import decisions, null_reports
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.flags import Flag, Kind
 from fedmerit.scorers import SCORERS, Merit

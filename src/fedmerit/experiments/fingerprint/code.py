@@ -16,7 +16,7 @@ BYSTANDERS = (
     "fedmerit.cli",
     "fedmerit.columns",
     "fedmerit.errors",
-    "fedmerit.experiments.benchmark.models.registry",
+    "fedmerit.experiments.benchmark.models.tasks.registry",
     "fedmerit.experiments.fingerprint",
     "fedmerit.experiments.kept",
     "fedmerit.files",

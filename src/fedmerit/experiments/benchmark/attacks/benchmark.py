@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedmerit.aggregators.weighting import weights
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Behaviour, Honest
 from fedmerit.evidence.watch import Watch
-from fedmerit.experiments.benchmark.attacks_page import draw, page, tables
+from fedmerit.experiments.benchmark.attacks.page import draw, page, tables
 from fedmerit.experiments.benchmark.base import (
     BEHAVIOURS_MODULE,
     SCORERS_MODULE,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedmerit.behaviours import LocalData
 from fedmerit.evidence.decisions import discoveries
 from fedmerit.experiments.benchmark.base import Benchmark, Cell, Setting, Table
-from fedmerit.experiments.benchmark.null_page import draw, page, tables
+from fedmerit.experiments.benchmark.null.page import draw, page, tables
 from fedmerit.experiments.benchmark.rows import NullRow
 from fedmerit.rng import stream
 from fedmerit.sampling import sample_parameters

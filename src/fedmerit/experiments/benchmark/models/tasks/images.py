@@ -13,8 +13,8 @@ from torch import nn
 
 from fedmerit.behaviours import LocalData
 from fedmerit.errors import DataError
-from fedmerit.experiments.benchmark.models import networks
-from fedmerit.experiments.benchmark.models.task import Task, Training, take
+from fedmerit.experiments.benchmark.models.tasks import networks
+from fedmerit.experiments.benchmark.models.tasks.task import Task, Training, take
 from fedmerit.experiments.benchmark.models.training import make_module
 from fedmerit.rng import stream
 from fedmerit.simulation.data.datasets import Dataset, is_ready, load

@@ -14,7 +14,7 @@ import numpy as np
 from fedmerit.behaviours import Assignment, Honest, parse_behaviour
 from fedmerit.evidence.watch import Watch
 from fedmerit.experiments.benchmark.base import Benchmark, Cell, Setting, Table, Tick
-from fedmerit.experiments.benchmark.free_riders_page import draw, page, tables
+from fedmerit.experiments.benchmark.free_riders.page import draw, page, tables
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.benchmark.rows import FreeRiderRow
 from fedmerit.experiments.benchmark.statistics import precision_recall

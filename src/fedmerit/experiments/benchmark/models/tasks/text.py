@@ -7,9 +7,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.models.corpus import texts
-from fedmerit.experiments.benchmark.models.networks import CharacterTransformer
-from fedmerit.experiments.benchmark.models.task import Task, Training
+from fedmerit.experiments.benchmark.models.tasks.corpus import texts
+from fedmerit.experiments.benchmark.models.tasks.networks import CharacterTransformer
+from fedmerit.experiments.benchmark.models.tasks.task import Task, Training
 from fedmerit.experiments.benchmark.models.training import make_module
 from fedmerit.rng import stream
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
 from fedmerit.experiments.benchmark.base import SCORERS_MODULE, Benchmark, Cell, Setting, Table
-from fedmerit.experiments.benchmark.contribution_page import draw, page, tables
-from fedmerit.experiments.benchmark.game import PerceptronGame
-from fedmerit.experiments.benchmark.holdings import SETUPS
+from fedmerit.experiments.benchmark.contribution.game import PerceptronGame
+from fedmerit.experiments.benchmark.contribution.holdings import SETUPS
+from fedmerit.experiments.benchmark.contribution.page import draw, page, tables
 from fedmerit.experiments.benchmark.rows import ContributionRow
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.rng import stream

@@ -23,12 +23,12 @@ name                 what is federated
 from pathlib import Path
 
 from fedmerit.errors import UnknownNameError
-from fedmerit.experiments.benchmark.models import images
-from fedmerit.experiments.benchmark.models.clicks import din
-from fedmerit.experiments.benchmark.models.lora import lora
-from fedmerit.experiments.benchmark.models.tables import TABLES
-from fedmerit.experiments.benchmark.models.task import MakeTask, Task
-from fedmerit.experiments.benchmark.models.text import transformer
+from fedmerit.experiments.benchmark.models.tasks import images
+from fedmerit.experiments.benchmark.models.tasks.clicks import din
+from fedmerit.experiments.benchmark.models.tasks.lora import lora
+from fedmerit.experiments.benchmark.models.tasks.tables import TABLES
+from fedmerit.experiments.benchmark.models.tasks.task import MakeTask, Task
+from fedmerit.experiments.benchmark.models.tasks.text import transformer
 
 TASKS: dict[str, MakeTask] = {
     "batch-norm": images.batch_norm,

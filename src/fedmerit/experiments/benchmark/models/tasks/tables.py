@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.models.networks import perceptron
-from fedmerit.experiments.benchmark.models.task import MakeTask, Task, Training, take
+from fedmerit.experiments.benchmark.models.tasks.networks import perceptron
+from fedmerit.experiments.benchmark.models.tasks.task import MakeTask, Task, Training, take
 from fedmerit.experiments.benchmark.models.training import make_module
 from fedmerit.rng import stream
 from fedmerit.simulation.data.partition import dirichlet, iid

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.models.images import CLASSES, LEAST, sampled
-from fedmerit.experiments.benchmark.models.networks import perceptron
-from fedmerit.experiments.benchmark.models.task import Task, Training, take
+from fedmerit.experiments.benchmark.models.tasks.images import CLASSES, LEAST, sampled
+from fedmerit.experiments.benchmark.models.tasks.networks import perceptron
+from fedmerit.experiments.benchmark.models.tasks.task import Task, Training, take
 from fedmerit.experiments.benchmark.models.training import make_module, seeded, train
 from fedmerit.rng import stream
 from fedmerit.simulation.data.partition import dirichlet

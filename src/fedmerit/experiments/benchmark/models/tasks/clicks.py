@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.models.task import Task, Training
+from fedmerit.experiments.benchmark.models.tasks.task import Task, Training
 from fedmerit.rng import stream
 from fedmerit.simulation.clicks.generator import generate_events
 from fedmerit.simulation.clicks.log import TRAIN, LogSettings, build_log
