@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,11 @@ def test_the_architecture_names_every_room_and_no_other():
     }
     rooms = {path.parts[0] for path in TREES} - {"__init__.py"}
     assert told == rooms
+
+
+def test_a_room_has_at_most_a_dozen_files():
+    files = Counter(path.parent for path in TREES if path.name != "__init__.py")
+    assert {str(room): count for room, count in files.items() if count > 12} == {}
 
 
 def test_one_settled_round_is_a_short_way_to_read():

@@ -13,8 +13,8 @@ from unittest import mock
 
 from checks.faults.base import Fault, refused, survived
 from checks.faults.ledger import record
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import FedMeritError, LedgerError
-from fedmerit.files import whole_file
 from fedmerit.ledger import Ledger, SigningKey, read_head, read_log
 from fedmerit.ledger.export import export
 from fedmerit.ledger.file.schema import TRIGGERS

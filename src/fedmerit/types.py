@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.display.tables import Table, Tabular
 from fedmerit.flags import Flag, Kind
-from fedmerit.tables import Table, Tabular
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -297,7 +297,7 @@ class Contributions(Tabular):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
-        from fedmerit.plots import plot_scores
+        from fedmerit.display.plots import plot_scores
 
         names = [f"client {row}" for row in range(len(self.scores))]
         return plot_scores(names, self.scores.tolist(), self.flags, ax)
@@ -410,7 +410,7 @@ class RoundRecord:
 
     `metrics` (accuracy, loss, ...) are reproducible from the seed; `seconds` (how long each phase
     took) are not and stay out of anything that is compared or hashed. `agreement` says who agrees
-    with whom, packed by :mod:`fedmerit.agreement_map`; empty where nobody was compared.
+    with whom, packed by :mod:`fedmerit.records.agreement_map`; empty where nobody was compared.
     """
 
     round: int

@@ -233,8 +233,8 @@ def test_a_ledger_without_entries_has_no_head(tmp_path: Path) -> None:
 
 
 def test_one_writer_of_a_log_at_a_time(path: Path, log: Path) -> None:
+    from fedmerit.disk.lock import WriterLock
     from fedmerit.errors import LedgerBusyError
-    from fedmerit.lock import WriterLock
 
     log.parent.mkdir()
     lock = WriterLock(log, busy=LedgerBusyError, failed=LedgerError)

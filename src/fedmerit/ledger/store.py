@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from fedmerit.disk.lock import WriterLock
+from fedmerit.display.tables import Table, Tabular, to_html
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
 from fedmerit.ledger.file.connection import (
     Place,
@@ -43,8 +45,6 @@ from fedmerit.ledger.proof.signing import SigningKey
 from fedmerit.ledger.proof.statement import read_statement
 from fedmerit.ledger.proof.verification import CheckedEntry, Trust, Verification, verify
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
-from fedmerit.lock import WriterLock
-from fedmerit.tables import Table, Tabular, to_html
 from fedmerit.types import RoundRecord
 
 Keys = bytes | Collection[bytes]

@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.display.tables import Table, to_html
 from fedmerit.errors import (
     CheckpointError,
     InvalidInputError,
@@ -59,7 +60,6 @@ from fedmerit.server.state import (
     to_plain,
     write_state,
 )
-from fedmerit.tables import Table, to_html
 from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
 from fedmerit.validation import check_layers, check_positions
 from fedmerit.version import __version__

@@ -18,10 +18,10 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import CheckpointError, DataError
 from fedmerit.evidence.bets import Wealth
 from fedmerit.evidence.past import Forecast, Sketches
-from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import RULES
 from fedmerit.panel import Book, HeardRound, Panel

@@ -11,8 +11,8 @@ import typer
 from fedmerit.cli.help import Commands
 from fedmerit.cli.options import Json, completed_from
 from fedmerit.cli.output import console, print_json, print_table, shown
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError, LedgerCorruptError, LedgerError, SettingError
-from fedmerit.files import whole_file
 from fedmerit.ledger import Anchor, Ledger, SigningKey, append_head, read_head, read_log
 from fedmerit.ledger.export import FORMATS, export, plain
 from fedmerit.ledger.proof.heads import to_json

@@ -17,8 +17,8 @@ from fedmerit.cli.records.ledger import (
     given_anchors,
     given_keys,
 )
+from fedmerit.disk.files import read_at_most, whole_file
 from fedmerit.errors import DataError, LedgerCorruptError, LedgerError
-from fedmerit.files import read_at_most, whole_file
 from fedmerit.ledger import Ledger, StatementCheck, check_statement
 from fedmerit.ledger.proof.statement import read_json, to_json
 from fedmerit.report.statement import remark_of, write_statement_page

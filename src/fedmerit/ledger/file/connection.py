@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from fedmerit.disk.lock import identity_of
 from fedmerit.errors import FedMeritError, LedgerBusyError, LedgerCorruptError, LedgerError
 from fedmerit.ledger.file.schema import migrate, version_of
-from fedmerit.lock import identity_of
 
 _BUSY_SECONDS = 10.0
 _BESIDE = ("-wal", "-shm", "-journal")

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedmerit.agreement_map import clients_in
-from fedmerit.columns import CLIENT, REJECTION, VERSION, Column, client_from, rejection_from
 from fedmerit.errors import InvalidInputError, LedgerCorruptError, LedgerError
 from fedmerit.ledger.file.values import real, stored, text
 from fedmerit.ledger.proof.encoding import Row, encode_each
+from fedmerit.records.agreement_map import clients_in
+from fedmerit.records.columns import CLIENT, REJECTION, VERSION, Column, client_from, rejection_from
 from fedmerit.types import RoundRecord
 
 # What a row of each table begins with in the tree.

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fedmerit.columns import CLIENT, IDENTITY, REJECTION, VERSION, Column
 from fedmerit.errors import LedgerCorruptError
 from fedmerit.ledger.file.records import RoundRows
 from fedmerit.ledger.file.schema import IDENTITY_BYTES, IDENTITY_SINCE, schema_of
 from fedmerit.ledger.proof.entries import Identity
+from fedmerit.records.columns import CLIENT, IDENTITY, REJECTION, VERSION, Column
 
 _METRICS = "SELECT position, name, value FROM metrics WHERE sequence = ? ORDER BY position"
 _AGREEMENT = "SELECT pairs FROM agreements WHERE sequence = ?"

@@ -8,8 +8,8 @@ with, and a secret that hides the rows of a round from each other in its tree
 (:mod:`fedmerit.ledger.proof.merkle`).
 
 A migration adds what a new version needs; columns of clients and rejected replies come by
-themselves (:mod:`fedmerit.columns`). It must leave the bytes that earlier entries were hashed from
-as they are: an old round has to verify for ever.
+themselves (:mod:`fedmerit.records.columns`). It must leave the bytes that earlier entries were
+hashed from as they are: an old round has to verify for ever.
 """
 
 import os
@@ -17,8 +17,8 @@ import sqlite3
 from collections.abc import Callable
 from functools import cache
 
-from fedmerit.columns import CLIENT, REJECTION, VERSION, Column
 from fedmerit.errors import LedgerCorruptError, LedgerError
+from fedmerit.records.columns import CLIENT, REJECTION, VERSION, Column
 
 APPLICATION_ID = 0x666D7274  # "fmrt", so that another program's database is not taken for a ledger
 
@@ -91,7 +91,7 @@ _TABLES = (
 
 _FIRST_TABLES = ("entries", "runs", "rounds", "clients", "metrics", "scores", "rejections")
 
-# Who agrees with whom, one byte per pair (fedmerit.agreement_map).
+# Who agrees with whom, one byte per pair (fedmerit.records.agreement_map).
 _AGREEMENTS = """CREATE TABLE agreements (
         sequence INTEGER PRIMARY KEY REFERENCES rounds,
         pairs BLOB NOT NULL

@@ -3,10 +3,10 @@
 import math
 import operator
 
-from fedmerit.columns import FLAG, INTEGER, KIND, REAL, Column
 from fedmerit.errors import LedgerError
 from fedmerit.flags import Kind
 from fedmerit.ledger.proof.encoding import Value
+from fedmerit.records.columns import FLAG, INTEGER, KIND, REAL, Column
 
 _MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
 # Squares of so large numbers can still be added up.

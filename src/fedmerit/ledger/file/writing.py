@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fedmerit.columns import CLIENT, REJECTION, VERSION
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger.file.connection import Place, translated
 from fedmerit.ledger.file.reading import head_of, newest_head
@@ -18,6 +17,7 @@ from fedmerit.ledger.file.values import MAX_INTEGER, integer, text
 from fedmerit.ledger.proof.encoding import FIRST_PREVIOUS, entry_hash
 from fedmerit.ledger.proof.entries import Link, Run, round_fields, run_fields, signed_bytes
 from fedmerit.ledger.proof.signing import HEAD, SigningKey
+from fedmerit.records.columns import CLIENT, REJECTION, VERSION
 from fedmerit.types import RoundRecord
 
 _INSERT_SCORE = insertion("scores", CLIENT)

@@ -30,10 +30,11 @@ list's bytes. `previous` is the hash of the entry before it, 32 zero bytes for t
   ``[position, client, score, weight, p_value, epsilon, flagged, reward, num_examples, behaviour,
   kind, detail, twin, label, value, value_error, judgement]``, of rejections ``[position, client,
   reason, kind]``, with client the id as text, and of agreements no row or one, ``[pairs]``, the
-  bytes of :mod:`fedmerit.agreement_map`.
+  bytes of :mod:`fedmerit.records.agreement_map`.
 
-Scores and rejected replies are the columns of :mod:`fedmerit.columns` that the label's number uses.
-Entries that earlier versions of fedmerit recorded keep the label they were hashed under:
+Scores and rejected replies are the columns of :mod:`fedmerit.records.columns` that the label's
+number uses. Entries that earlier versions of fedmerit recorded keep the label they were hashed
+under:
 
 - ``fedmerit ledger 4 round``: scores end with the label.
 

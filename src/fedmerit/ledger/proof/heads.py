@@ -24,11 +24,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedmerit.disk.files import names_to_disk, read_at_most
+from fedmerit.disk.lock import WriterLock
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
-from fedmerit.files import names_to_disk, read_at_most
 from fedmerit.ledger.proof.encoding import encode_row
 from fedmerit.ledger.proof.signing import HEAD, WITNESS, SigningKey, signature_holds
-from fedmerit.lock import WriterLock
 
 _MOST_BYTES = 1 << 30
 _MOST_LINE = 10_000  # bytes; a line has about 800

@@ -10,8 +10,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedmerit.disk.files import names_to_disk, read_at_most
 from fedmerit.errors import LedgerError, MissingExtraError
-from fedmerit.files import names_to_disk, read_at_most
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

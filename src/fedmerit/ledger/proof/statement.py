@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from fedmerit.columns import CLIENT, REJECTION, client_from, rejection_from
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.flags import Flag
 from fedmerit.ledger.file.reading import newest_head, parse_hash
@@ -50,6 +49,7 @@ from fedmerit.ledger.proof.merkle import (
     salts_of,
 )
 from fedmerit.ledger.proof.signing import ENTRY, HEAD, signature_holds
+from fedmerit.records.columns import CLIENT, REJECTION, client_from, rejection_from
 from fedmerit.version import __version__
 
 FORM = 1

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
+from fedmerit.disk.files import read_at_most, whole_file
 from fedmerit.errors import DataError
-from fedmerit.files import read_at_most, whole_file
 from fedmerit.reading.arrays import read_arrays
 from fedmerit.reading.budget import Budget
 from fedmerit.simulation.data.idx import IDX_FILES
