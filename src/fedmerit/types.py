@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.display.tables import Table, Tabular
+from fedmerit.errors import Fault
 from fedmerit.flags import Flag, Kind
 
 if TYPE_CHECKING:
@@ -397,11 +398,15 @@ class ClientRecord:
 
 @dataclass(frozen=True)
 class Rejection:
-    """A reply that was not used, and the reason in words."""
+    """A reply that was not used, and the reason in words.
+
+    `fault` is the reason as a value, for who decides by it in the same round. It is not kept.
+    """
 
     client: str
     reason: str
     kind: Kind = Kind.REFUSED
+    fault: Fault | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,10 @@ def _flag(stored: dict[str, str] | None) -> Flag | None:
 
 def _plain_record(record: RoundRecord) -> dict[str, Any]:
     agreement = b64encode(record.agreement).decode()
-    return {**dataclasses.asdict(record), "agreement": agreement}
+    plain = {**dataclasses.asdict(record), "agreement": agreement}
+    for refused in plain["rejected"]:
+        del refused["fault"]
+    return plain
 
 
 def _record(stored: Mapping[str, Any]) -> RoundRecord:

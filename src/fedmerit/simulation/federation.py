@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
-from fedmerit.errors import UnknownNameError
+from fedmerit.errors import Fault, Rule, UnknownNameError
 from fedmerit.panel import Candidate, Heard
 from fedmerit.rng import stream
 from fedmerit.server import Server
@@ -134,7 +134,9 @@ class Federation:
             reports = {c: self._report(c, number, state, clients, honest) for c in clients}
         used = [c for c in clients if np.isfinite(reports[c].update).all()]
         rejected = [
-            Rejection(self._account(c, number), "the update is not finite")
+            Rejection(
+                self._account(c, number), "the update is not finite", fault=Fault(Rule.FINITE)
+            )
             for c in clients
             if c not in used
         ]
