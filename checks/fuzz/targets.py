@@ -16,7 +16,7 @@ import numpy as np
 from fedmerit.behaviours import Assignment
 from fedmerit.cli.records.ledger import _moment
 from fedmerit.errors import FedMeritError
-from fedmerit.incentive.rewards import parse_reward
+from fedmerit.incentive.registry import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_head, read_log
 from fedmerit.ledger.file.reading import parse_hash
 from fedmerit.ledger.proof.heads import to_json as head_text

@@ -18,7 +18,8 @@ from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError, SettingError
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.rewards import RewardRule, parse_reward, pay_round
+from fedmerit.incentive.registry import parse_reward
+from fedmerit.incentive.rewards import RewardRule, pay_round
 from fedmerit.intervals import DEFAULT_RESAMPLES, LEVEL, score_half_widths
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 from fedmerit.ledger.export import harmless, plain

@@ -28,7 +28,7 @@ from fedmerit.ledger.file.reading import RunInfo, StoredRound
 from fedmerit.ledger.paylist import PayList
 from fedmerit.ledger.proof.heads import Anchor, Head, append_head, read_head, read_log
 from fedmerit.ledger.proof.signing import SigningKey
-from fedmerit.ledger.proof.statement import StatedRound, StatementCheck, check_statement
+from fedmerit.ledger.proof.statement_check import StatedRound, StatementCheck, check_statement
 from fedmerit.ledger.proof.verification import Verification
 from fedmerit.ledger.recording import RunRecorder
 from fedmerit.ledger.store import Ledger

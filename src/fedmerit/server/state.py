@@ -23,7 +23,7 @@ from fedmerit.errors import CheckpointError, DataError
 from fedmerit.evidence.bets import Wealth
 from fedmerit.evidence.past import Forecast, Sketches
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.rewards import RULES
+from fedmerit.incentive.registry import RULES
 from fedmerit.panel import Book, HeardRound, Panel
 from fedmerit.quantisers import QUANTISERS
 from fedmerit.reading.arrays import read_npz

@@ -28,7 +28,7 @@ from fedmerit.cli.options import (
 )
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.incentive.rewards import parse_reward
+from fedmerit.incentive.registry import parse_reward
 from fedmerit.ledger import RunRecorder
 from fedmerit.panel import Panel
 from fedmerit.quantisers import DEFAULT_LEVELS, CpSGD
