@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
 
-from fedmerit.agreement_map import MOST_CLIENTS, clients_in, pack_agreement, unpack_agreement
 from fedmerit.errors import InvalidInputError
+from fedmerit.records.agreement_map import (
+    MOST_CLIENTS,
+    clients_in,
+    pack_agreement,
+    unpack_agreement,
+)
 
 
 def test_what_is_packed_comes_back_within_the_promised_step(rng):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fedmerit import Server
-from fedmerit.files import whole_file
+from fedmerit.disk.files import whole_file
 from fedmerit.ledger import Ledger, SigningKey, append_head
 
 

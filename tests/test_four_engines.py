@@ -12,9 +12,9 @@ from fedmerit.behaviours import Assignment, Behaviour, Report
 from fedmerit.flower import FedMerit
 from fedmerit.flower.local import LocalGrid
 from fedmerit.simulation.config import FederationConfig, ModelChoice
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 SEED, ROUNDS, USERS, RIDER = 11, 3, 7, 6
 FIRST = 50  # Flower's node ids; users are 0, 1, ...

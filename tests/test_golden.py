@@ -29,8 +29,8 @@ from fedmerit import (
     weights,
 )
 from fedmerit.errors import SettingError
-from fedmerit.incentive.rewards import RULES
-from fedmerit.ledger.encoding import encode_rows, encode_value
+from fedmerit.incentive.registry import RULES
+from fedmerit.ledger.proof.encoding import encode_rows, encode_value
 from fedmerit.rng import seeds, stream
 from fedmerit.server.judging import scoring_stream
 from tests.golden.inputs import (

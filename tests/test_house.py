@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ LOOKS = {
     *("startswith", "endswith", "find", "rfind", "index", "rindex", "count", "partition"),
     *("rpartition", "split", "rsplit", "removeprefix", "removesuffix", "__contains__", "__eq__"),
 }
+# What takes equal ones of many together, and what finds or keeps something by one.
+GATHERS = {"set", "frozenset", "Counter", "fromkeys", "groupby"}
+KEYS = {"add", "discard", "get", "pop", "setdefault"}
 SEARCHES = {"match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split"}
 
 
@@ -71,10 +75,38 @@ def is_words(node):
     return isinstance(node, ast.NamedExpr) and is_words(node.value)
 
 
+def are_words(node):
+    """Whether an expression is several texts for people, or gives them one by one."""
+    if isinstance(node, ast.GeneratorExp | ast.ListComp):
+        return is_words(node.elt)
+    return last_name(node) == "reasons"
+
+
+def told_apart_by_words(node):
+    """Whether texts for people become members of a set or keys: equal ones fall together."""
+    if isinstance(node, ast.SetComp):
+        return is_words(node.elt)
+    if isinstance(node, ast.Set):
+        return any(map(is_words, node.elts))
+    if isinstance(node, ast.DictComp):
+        return is_words(node.key)
+    if isinstance(node, ast.Dict):
+        return any(map(is_words, filter(None, node.keys)))
+    if isinstance(node, ast.Subscript):
+        return is_words(node.slice)
+    if isinstance(node, ast.Call):
+        name = last_name(node.func)
+        found = name in KEYS and any(map(is_words, node.args[:1]))
+        return found or (name in GATHERS and any(map(are_words, node.args)))
+    return False
+
+
 def words_read(tree):
-    """Where a text for people is compared, or looked into."""
+    """Where a text for people is compared, looked into, or told from others by a set or a key."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare):
+        if told_apart_by_words(node):
+            read = True
+        elif isinstance(node, ast.Compare):
             read = any(map(is_words, [node.left, *node.comparators]))
         elif isinstance(node, ast.Match):
             read = is_words(node.subject)
@@ -136,6 +168,17 @@ def test_the_search_finds_scorers_that_are_told_apart(code):
         "_PATTERN.search(flag.words)",
         "match client.reason:\n case 'reversed': pass",
         "kind.words == 'undecided'",
+        "len({refusal.reason for refusal in rejected}) == 1",
+        "{first.reason, second.reason}",
+        "set(refusal.reason for refusal in rejected)",
+        "len(set(reasons)) == 1",
+        "Counter([refusal.reason for refusal in rejected])",
+        "dict.fromkeys(refusal.reason for refusal in rejected)",
+        "{refusal.reason: refusal.client for refusal in rejected}",
+        "{refusal.reason: 1}",
+        "handlers[client.reason]()",
+        "handlers.get(flag.words)",
+        "seen.add(client.reason)",
     ],
 )
 def test_the_search_finds_words_that_are_read(code):
@@ -147,7 +190,9 @@ def test_the_search_finds_words_that_are_read(code):
     [
         "print(client.reason)",
         "client.reason or '-'",
-        "{refusal.reason for refusal in rejected if refusal.kind is Kind.REFUSED}",
+        "[refusal.reason for refusal in rejected if refusal.kind is Kind.REFUSED]",
+        "{refusal.client: refusal.reason for refusal in rejected}",
+        "rejected[refusal.client].reason",
         "isinstance(scorer, Scorer)",
         "flag.kind is Kind.EXPLAINED",
         "sorted(flags, key=lambda flag: flag.words)",
@@ -168,6 +213,11 @@ def test_the_architecture_names_every_room_and_no_other():
     }
     rooms = {path.parts[0] for path in TREES} - {"__init__.py"}
     assert told == rooms
+
+
+def test_a_room_has_at_most_a_dozen_files():
+    files = Counter(path.parent for path in TREES if path.name != "__init__.py")
+    assert {str(room): count for room, count in files.items() if count > 12} == {}
 
 
 def test_one_settled_round_is_a_short_way_to_read():

@@ -15,7 +15,7 @@ from checks.pages.results import Reader
 from fedmerit.errors import DataError
 from fedmerit.experiments.benchmark.base import Setting
 from fedmerit.experiments.benchmark.files import read_rows, write
-from fedmerit.experiments.benchmark.null import Null
+from fedmerit.experiments.benchmark.null.benchmark import Null
 from fedmerit.experiments.benchmark.running import run_benchmark
 from fedmerit.experiments.fingerprint import Sources, read_stamp, write_page
 from fedmerit.experiments.runner import (
@@ -27,7 +27,7 @@ from fedmerit.experiments.runner import (
 )
 from fedmerit.experiments.spec import EXPERIMENTS, FEDAVG, PUBLISHED
 from fedmerit.simulation.config import FederationConfig, ModelChoice
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 
 PLACE = Sources.of("fedmerit.rng")
 NULL = ("seed", "scorer", "kind", "rule", "level", "rejections", "trials", "code")

@@ -9,9 +9,9 @@ import pytest
 from matplotlib import pyplot
 
 import fedmerit
+from fedmerit.display.tables import MOST_SHOWN, Table, to_html, to_text
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger
-from fedmerit.tables import MOST_SHOWN, Table, to_html, to_text
 from tests.report.builders import HOSTILE, make_records
 from tests.report.test_page import write_ledger
 
@@ -117,7 +117,7 @@ def test_plots_draw_a_bar_per_client_and_name_who_is_flagged(result, tmp_path):
 
 
 def test_a_name_is_no_formula(tmp_path):
-    from fedmerit.plots import plot_scores
+    from fedmerit.display.plots import plot_scores
 
     axes = plot_scores(["$\\frac{1$"], [0.1], [Flag(Kind.OTHER, "$x^$")])
     axes.figure.savefig(tmp_path / "name.png")

@@ -16,9 +16,9 @@ from checks.faults.base import Fault, refused, survived
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
-from fedmerit.simulation.datasets import Dataset, load
+from fedmerit.simulation.data.datasets import Dataset, load
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import ClientRecord, RoundRecord
 
 CONFIG = FederationConfig(

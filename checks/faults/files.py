@@ -17,10 +17,10 @@ from checks.faults.ledger import record
 from checks.faults.library import round_of
 from checks.faults.nursery import command
 from fedmerit.behaviours import Assignment
-from fedmerit.incentive.rewards import parse_reward
+from fedmerit.incentive.registry import parse_reward
 from fedmerit.ledger import Ledger
 from fedmerit.reading import read_round
-from fedmerit.simulation.idx import decode_idx, encode_idx, read_folder
+from fedmerit.simulation.data.idx import decode_idx, encode_idx, read_folder
 
 _PLANTED = "planted-by-a-pickle"
 

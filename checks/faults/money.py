@@ -15,10 +15,10 @@ from checks.faults.base import Fault, refused, survived
 from checks.faults.ledger import record
 from checks.faults.records import append_to, intruder, some_ledger
 from fedmerit.errors import FedMeritError
-from fedmerit.incentive.rewards import parse_reward
+from fedmerit.incentive.registry import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, check_statement
 from fedmerit.ledger.export import harmless
-from fedmerit.ledger.statement import read_json, to_json
+from fedmerit.ledger.proof.statement import read_json, to_json
 from fedmerit.reading import read_round
 from fedmerit.server.rules import RoundRules
 from fedmerit.types import ClientRecord, RoundRecord

@@ -97,7 +97,7 @@ def main(answers: int) -> None:
     """Take orders until there are no more."""
     from fedmerit.cli import main as fedmerit
     from fedmerit.simulation import federation, run  # noqa: F401
-    from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.data.datasets import load
 
     load("digits")
     for line in sys.stdin:
@@ -218,7 +218,7 @@ MOMENTS: dict[str, Callable[[Callable[[], None]], None]] = {
     "evaluation": _phase("evaluation"),
     "before the ledger has the round": _around(_LEDGER, "append"),
     "inside the ledger's transaction": _around(
-        "fedmerit.ledger.writing:Writer", "_number_clients", after=True
+        "fedmerit.ledger.file.writing:Writer", "_number_clients", after=True
     ),
     "after the ledger has the round": _around(_LEDGER, "append", after=True),
     "half a line of results": _around(

@@ -18,9 +18,9 @@ from checks.faults.base import Fault, refused, survived
 from checks.faults.ledger import record
 from checks.faults.records import append_to, some_ledger
 from fedmerit import Server
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import FedMeritError
-from fedmerit.files import whole_file
-from fedmerit.incentive.rewards import parse_reward
+from fedmerit.incentive.registry import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, append_head, check_statement, read_head, read_log
 from fedmerit.ledger.export import harmless
 from fedmerit.reading import read_round

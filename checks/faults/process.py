@@ -122,8 +122,8 @@ def _no_litter() -> str:
 
 
 def _two_at_once() -> str:
+    from fedmerit.disk.lock import WriterLock
     from fedmerit.errors import CheckpointError
-    from fedmerit.lock import WriterLock
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -13,13 +13,13 @@ from unittest import mock
 
 from checks.faults.base import Fault, refused, survived
 from checks.faults.ledger import record
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import FedMeritError, LedgerError
-from fedmerit.files import whole_file
 from fedmerit.ledger import Ledger, SigningKey, read_head, read_log
 from fedmerit.ledger.export import export
-from fedmerit.ledger.heads import to_json
-from fedmerit.ledger.schema import TRIGGERS
-from fedmerit.ledger.writing import Writer
+from fedmerit.ledger.file.schema import TRIGGERS
+from fedmerit.ledger.file.writing import Writer
+from fedmerit.ledger.proof.heads import to_json
 
 
 def faults() -> Iterator[Fault]:

@@ -15,7 +15,7 @@ from checks.faults.nursery import command
 from checks.faults.process import RUN, check_like_whole
 from fedmerit.errors import FedMeritError
 from fedmerit.ledger import Ledger
-from fedmerit.simulation import cache
+from fedmerit.simulation.data import cache
 from fedmerit.simulation.run import CHECKPOINT
 
 _LEDGER_BYTES, _MOUNT_BYTES = 120_000, 256 * 1024

@@ -14,23 +14,23 @@ from pathlib import Path
 import numpy as np
 
 from fedmerit.behaviours import Assignment
-from fedmerit.cli.ledger import _moment
+from fedmerit.cli.records.ledger import _moment
 from fedmerit.errors import FedMeritError
-from fedmerit.incentive.rewards import parse_reward
+from fedmerit.incentive.registry import parse_reward
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_head, read_log
-from fedmerit.ledger.heads import to_json as head_text
-from fedmerit.ledger.reading import parse_hash
-from fedmerit.ledger.statement import read_json, to_json
+from fedmerit.ledger.file.reading import parse_hash
+from fedmerit.ledger.proof.heads import to_json as head_text
+from fedmerit.ledger.proof.statement import read_json, to_json
 from fedmerit.reading import read_round
 from fedmerit.report.source import open_source
-from fedmerit.simulation.cache import restore
 from fedmerit.simulation.checkpoint import load_checkpoint
 from fedmerit.simulation.clicks.events import Events
 from fedmerit.simulation.clicks.kuairand import read_kuairand
 from fedmerit.simulation.clicks.log import build_log
 from fedmerit.simulation.clicks.movielens import read_ratings
 from fedmerit.simulation.clicks.taobao import read_display_ads, read_user_behavior
-from fedmerit.simulation.idx import decode_idx, read_folder
+from fedmerit.simulation.data.cache import restore
+from fedmerit.simulation.data.idx import decode_idx, read_folder
 
 LIMIT = 10**7
 Target = Callable[[bytes], object]
@@ -245,7 +245,7 @@ def _written_ledger() -> list[bytes]:
 
 
 def _idx() -> list[bytes]:
-    from fedmerit.simulation.idx import encode_idx
+    from fedmerit.simulation.data.idx import encode_idx
 
     return [encode_idx(np.zeros((2, 2, 2), np.uint8)), encode_idx(np.zeros(3, np.uint8))]
 

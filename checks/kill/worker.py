@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from fedmerit.disk.files import whole_file
+from fedmerit.disk.lock import WriterLock
 from fedmerit.errors import LedgerBusyError, LedgerError
-from fedmerit.files import whole_file
 from fedmerit.ledger import Ledger, PayList, SigningKey
-from fedmerit.lock import WriterLock
 from fedmerit.types import ClientRecord, RoundRecord
 
 MOST_ROUNDS = 6  # written at once

@@ -35,10 +35,10 @@ from fedmerit.experiments.runner import (
 )
 from fedmerit.experiments.spec import Experiment
 from fedmerit.rng import stream
-from fedmerit.simulation.catalogue import load
 from fedmerit.simulation.clicks.log import ClickLog
-from fedmerit.simulation.datasets import Dataset
-from fedmerit.simulation.datasets import load as load_dataset
+from fedmerit.simulation.data.catalogue import load
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.data.datasets import load as load_dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
 

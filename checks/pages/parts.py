@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError
 from fedmerit.experiments.fingerprint import Sources, write_page
-from fedmerit.files import whole_file
 
 
 def write_parts(path: Path, parts: Mapping[str, str], sources: Sources | None = None) -> None:

@@ -19,12 +19,12 @@ from checks.speed.timing import Part
 from fedmerit.behaviours import LocalData
 from fedmerit.rng import stream
 from fedmerit.simulation.config import FederationConfig, Partition
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.sequential import train_sequential
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.sequential import train_sequential
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
 
 CLIENTS, SAMPLES, TESTS, SHAPE, CLASSES = 20, 600, 10_000, (1, 28, 28), 10
 ROUNDS = 3  # the first one, in which everything is started and compiled, is not counted

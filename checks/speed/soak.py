@@ -28,10 +28,10 @@ from fedmerit.ledger import Ledger, RunRecorder
 from fedmerit.report import open_source, write_report
 from fedmerit.rng import stream
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import RoundRecord
 
 USERS, PER_ROUND, ROUNDS, SEED = 1000, 100, 200, 0

@@ -13,12 +13,12 @@ import fedmerit
 from checks.speed.timing import Part, medians
 from fedmerit.behaviours import LocalData
 from fedmerit.rng import stream
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.sequential import train_sequential
-from fedmerit.simulation.stacked import train_stacked
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.sequential import train_sequential
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
+from fedmerit.simulation.training.stacked import train_stacked
 
 CLIENTS, SAMPLES, SHAPE, CLASSES = 20, 600, (1, 28, 28), 10
 REPEATS = 3

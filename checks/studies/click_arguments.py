@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from fedmerit.simulation.catalogue import load
 from fedmerit.simulation.clicks.log import ClickLog
+from fedmerit.simulation.data.catalogue import load
 
 
 def chosen_log(seed: int) -> tuple[ClickLog, int]:

@@ -40,10 +40,10 @@ def scores() -> dict[str, str]:
 def simulated() -> dict[str, str]:
     from fedmerit.behaviours import Assignment
     from fedmerit.simulation.config import FederationConfig, ModelChoice
-    from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.data.datasets import load
     from fedmerit.simulation.federation import Federation
     from fedmerit.simulation.run import run
-    from fedmerit.simulation.training import LocalTraining
+    from fedmerit.simulation.training.settings import LocalTraining
 
     config = FederationConfig(
         users=8,

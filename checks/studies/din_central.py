@@ -17,10 +17,10 @@ from fedmerit.behaviours import LocalData
 from fedmerit.rng import stream
 from fedmerit.simulation.clicks.log import CONTEXT, ITEM, TEST, TRAIN, VALID, ClickLog
 from fedmerit.simulation.config import DinChoice
-from fedmerit.simulation.din import build_din, din_scores, train_dins
 from fedmerit.simulation.metrics import auc
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.training.din import build_din, din_scores, train_dins
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
 
 RATES, MOST_EPOCHS, BATCH = (0.03, 0.1, 0.3), 8, 16
 SMOOTHING = (1, 5, 20, 100)

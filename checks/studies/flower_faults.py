@@ -21,12 +21,12 @@ from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.flower import FedMerit
 from fedmerit.flower.local import LocalGrid
 from fedmerit.rng import stream
-from fedmerit.simulation.datasets import Dataset, load
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.partition import iid
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.data.datasets import Dataset, load
+from fedmerit.simulation.data.partition import iid
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
 
 CLIENTS, ROUNDS, SEED = 7, 4, 0
 FIRST_NODE = 100

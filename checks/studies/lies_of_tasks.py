@@ -23,14 +23,14 @@ from fedmerit.experiments.benchmark.base import Table
 from fedmerit.experiments.benchmark.files import read_rows, write_rows
 from fedmerit.experiments.benchmark.models.federation import Cast, federate, fitted
 from fedmerit.experiments.benchmark.models.ours import Ours
-from fedmerit.experiments.benchmark.models.registry import TASKS as EVERY_TASK
-from fedmerit.experiments.benchmark.models.registry import make_task
-from fedmerit.experiments.benchmark.models.task import Task
+from fedmerit.experiments.benchmark.models.tasks.registry import TASKS as EVERY_TASK
+from fedmerit.experiments.benchmark.models.tasks.registry import make_task
+from fedmerit.experiments.benchmark.models.tasks.task import Task
 from fedmerit.experiments.benchmark.models.training import sent_state
 from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.rng import stream
 from fedmerit.server import Result
-from fedmerit.simulation.partition import iid
+from fedmerit.simulation.data.partition import iid
 
 SEEDS = (720, 721, 722)
 TASKS = ("mlp-digits", "identical", "lora", "unequal")  # quick, with enough parameters
@@ -217,7 +217,7 @@ def _accused(result: Result, name: str) -> bool:
 
 
 SOURCES = Sources.of(
-    measure, "checks.studies.lies_told", "fedmerit.experiments.benchmark.models.registry"
+    measure, "checks.studies.lies_told", "fedmerit.experiments.benchmark.models.tasks.registry"
 )
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from fedmerit.behaviours import Behaviour, ClientView, Copies, Report, parse_behaviour
 from fedmerit.behaviours.base import Vector, gaussian
-from fedmerit.behaviours.informed import Informed
-from fedmerit.behaviours.rotating import Rotating
+from fedmerit.behaviours.replays.informed import Informed
+from fedmerit.behaviours.trained.rotating import Rotating
 
 
 @dataclass(frozen=True)

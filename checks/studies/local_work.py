@@ -12,9 +12,9 @@ import numpy as np
 from checks import ROOT
 from checks.pages.parts import write_parts
 from fedmerit.experiments.benchmark.base import SCORERS_MODULE, Setting
-from fedmerit.experiments.benchmark.contribution import TRAINING, Contribution
+from fedmerit.experiments.benchmark.contribution.benchmark import TRAINING, Contribution
 from fedmerit.experiments.fingerprint import Sources
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 
 PAGE = ROOT / "docs" / "results" / "local-work.md"
 SEEDS = range(310, 320)

@@ -14,7 +14,7 @@ from pathlib import Path
 from fedmerit.behaviours import Honest
 from fedmerit.experiments.runner import Cell, prepare, read_outcome, sources_of, write_outcomes
 from fedmerit.experiments.spec import find_experiment
-from fedmerit.simulation.datasets import Dataset, load
+from fedmerit.simulation.data.datasets import Dataset, load
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
 

@@ -13,11 +13,11 @@ import numpy as np
 from checks import ROOT
 from checks.pages.parts import write_parts
 from fedmerit.behaviours import Assignment, Informed
-from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS, judge, run_federation
+from fedmerit.experiments.benchmark.attacks.benchmark import FULL, PARTITIONS, judge, run_federation
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.experiments.fingerprint import Sources
 from fedmerit.server import RoundRules
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 
 PAGE = ROOT / "docs" / "results" / "newcomers.md"
 SEEDS = (500, 501, 502)

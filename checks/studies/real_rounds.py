@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedmerit.rng import stream
 from fedmerit.scorers import ConditionalPCA, ExactPCA, Merit
 from fedmerit.simulation.config import FederationConfig, Partition
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.observe import observe_rounds
 from fedmerit.types import Contributions, RoundInputs
 

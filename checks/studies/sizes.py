@@ -17,9 +17,9 @@ from checks import ROOT
 from fedmerit.behaviours import Honest, InflatedSize
 from fedmerit.experiments.benchmark.base import Table
 from fedmerit.experiments.benchmark.files import read_rows, write_rows
-from fedmerit.experiments.benchmark.models import images
 from fedmerit.experiments.benchmark.models.federation import accuracy, federate, make_cast
-from fedmerit.experiments.benchmark.models.task import State, StateLike, Task
+from fedmerit.experiments.benchmark.models.tasks import images
+from fedmerit.experiments.benchmark.models.tasks.task import State, StateLike, Task
 from fedmerit.experiments.benchmark.models.training import sent_state
 from fedmerit.experiments.fingerprint import Sources, write_page
 from fedmerit.server import Server

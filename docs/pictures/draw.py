@@ -15,10 +15,10 @@ from fedmerit.behaviours import Assignment
 from fedmerit.experiments.demo import LINES, Demo, run_demo
 from fedmerit.experiments.picture import save
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.observe import observe_rounds
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import RoundInputs
 
 HERE = Path(__file__).parent

@@ -5,7 +5,8 @@ from fedmerit.aggregators.weighting import gated_weights, weights
 from fedmerit.errors import FedMeritError
 from fedmerit.evidence import Verdict, Watch
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.rewards import Payments, RewardRule, reward_rule
+from fedmerit.incentive.registry import reward_rule
+from fedmerit.incentive.rewards import Payments, RewardRule
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.panel import Candidate, Heard, Panel
 from fedmerit.quantisers import QUANTISERS, CpSGD, QuantileBins, UniformBins

@@ -21,6 +21,34 @@ A message states the rule and the value that broke it: ``levels must be at least
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Rule(StrEnum):
+    """What a client's reply has to keep to."""
+
+    SENDER = "sender"
+    ROUND = "round"
+    ONCE = "once"
+    WORK = "work"
+    FORM = "form"
+    NAMES = "names"
+    SHAPE = "shape"
+    NUMBERS = "numbers"
+    FINITE = "finite"
+    SIZE = "size"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a reply is refused, as a value: the rule that it breaks, where, and what it has instead.
+
+    Equal faults are one cause, whatever the words for people are.
+    """
+
+    rule: Rule
+    found: tuple[object, ...] = ()
 
 
 class FedMeritError(Exception):
@@ -28,7 +56,11 @@ class FedMeritError(Exception):
 
 
 class InvalidInputError(FedMeritError, ValueError):
-    """An argument breaks a stated rule."""
+    """An argument breaks a stated rule; of a client's reply, `fault` says which."""
+
+    def __init__(self, *told: object, fault: Fault | None = None) -> None:
+        super().__init__(*told)
+        self.fault = fault
 
 
 class UpdatesError(InvalidInputError):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.display.tables import Table, Tabular
+from fedmerit.errors import Fault
 from fedmerit.flags import Flag, Kind
-from fedmerit.tables import Table, Tabular
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -297,7 +298,7 @@ class Contributions(Tabular):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
-        from fedmerit.plots import plot_scores
+        from fedmerit.display.plots import plot_scores
 
         names = [f"client {row}" for row in range(len(self.scores))]
         return plot_scores(names, self.scores.tolist(), self.flags, ax)
@@ -397,11 +398,15 @@ class ClientRecord:
 
 @dataclass(frozen=True)
 class Rejection:
-    """A reply that was not used, and the reason in words."""
+    """A reply that was not used, and the reason in words.
+
+    `fault` is the reason as a value, for who decides by it in the same round. It is not kept.
+    """
 
     client: str
     reason: str
     kind: Kind = Kind.REFUSED
+    fault: Fault | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -410,7 +415,7 @@ class RoundRecord:
 
     `metrics` (accuracy, loss, ...) are reproducible from the seed; `seconds` (how long each phase
     took) are not and stay out of anything that is compared or hashed. `agreement` says who agrees
-    with whom, packed by :mod:`fedmerit.agreement_map`; empty where nobody was compared.
+    with whom, packed by :mod:`fedmerit.records.agreement_map`; empty where nobody was compared.
     """
 
     round: int

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from fedmerit.behaviours import Honest, Stale, Zero
 from fedmerit.cli.app import app
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.experiments.benchmark import attacks, null
+from fedmerit.experiments.benchmark.attacks import benchmark as attacks
+from fedmerit.experiments.benchmark.null import benchmark as null
 from fedmerit.experiments.fingerprint import read_stamp
 
 pytestmark = pytest.mark.slow

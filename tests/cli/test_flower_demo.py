@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
-from fedmerit.cli.flower_demo import _cast, _status, contributions
+from fedmerit.cli.federations.flower_demo import _cast, _status, contributions
 from fedmerit.errors import MissingExtraError, SettingError
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import ClientRecord, Rejection, RoundRecord

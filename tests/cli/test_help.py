@@ -20,9 +20,9 @@ from fedmerit.cli import names
 from fedmerit.cli.app import app
 from fedmerit.cli.options import completed_from, completed_shares
 from fedmerit.errors import MissingExtraError, UnknownNameError
-from fedmerit.experiments.benchmark import null
+from fedmerit.experiments.benchmark.null import benchmark as null
 from fedmerit.ledger import Ledger
-from fedmerit.ledger.statement import to_json
+from fedmerit.ledger.proof.statement import to_json
 from tests.ledger.builders import make_ledger
 from tests.rounds import public_round
 
@@ -235,11 +235,11 @@ def test_the_command_alone_shows_where_to_start():
 
 
 def test_names_are_those_of_the_registries_and_help_lists_them():
-    from fedmerit.experiments.benchmark.models.registry import TASKS
+    from fedmerit.experiments.benchmark.models.tasks.registry import TASKS
     from fedmerit.experiments.benchmark.registry import BENCHMARKS
     from fedmerit.experiments.families import FAMILIES
-    from fedmerit.simulation.catalogue import CATALOGUE
-    from fedmerit.simulation.datasets import SOURCES
+    from fedmerit.simulation.data.catalogue import CATALOGUE
+    from fedmerit.simulation.data.datasets import SOURCES
 
     assert names.EXPERIMENTS.keys() == FAMILIES.keys()
     assert names.BENCHMARKS.keys() == BENCHMARKS.keys()

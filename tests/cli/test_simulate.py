@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from fedmerit import SCORERS, RoundRules
 from fedmerit.cli.app import app
-from fedmerit.cli.simulate import simulate
+from fedmerit.cli.federations.simulate import simulate
 from fedmerit.errors import CheckpointError, DataError, SettingError, UnknownNameError
 
 SMALL = [

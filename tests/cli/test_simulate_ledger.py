@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
 from fedmerit.errors import LedgerError, SettingError, UnknownNameError
-from fedmerit.incentive.rewards import PositiveShare, SoftmaxShare, parse_reward
+from fedmerit.incentive.registry import parse_reward
+from fedmerit.incentive.rewards import PositiveShare, SoftmaxShare
 from fedmerit.ledger import Ledger
 
 BUDGET = 10_000

@@ -22,9 +22,9 @@ from fedmerit.experiments.spec import (
     find_experiment,
 )
 from fedmerit.server import RoundRules
-from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.data import datasets
+from fedmerit.simulation.training.settings import LocalTraining
 
 TINY = FederationConfig(
     users=8, per_round=6, rounds=2, model=ModelChoice(hidden=32), training=LocalTraining(epochs=1)

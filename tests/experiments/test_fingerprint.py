@@ -12,7 +12,7 @@ from fedmerit.experiments.fingerprint.code import code_of
 from fedmerit.experiments.runner import Cell, sources_of
 from fedmerit.experiments.spec import EXPERIMENTS, LINES
 from fedmerit.simulation.config import ModelChoice
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
 from tests.called import missed

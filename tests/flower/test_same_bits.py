@@ -15,9 +15,9 @@ from fedmerit.rng import stream
 from fedmerit.scorers import Merit, PublishedPCA
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, ModelChoice
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 SEED, ROUNDS, USERS = 11, 3, 6
 FIRST = 50  # node ids; users are 0, 1, ...

@@ -7,7 +7,8 @@ import pytest
 
 from fedmerit.errors import InvalidInputError, SettingError, UnknownNameError
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare, parse_reward, pay_round
+from fedmerit.incentive.registry import parse_reward
+from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare, pay_round
 from fedmerit.types import Contributions, Evidence
 
 SCORES = np.array([0.75, 0.25, 1.25])  # exact, so that nothing is left over

@@ -12,9 +12,9 @@ from fedmerit.quantisers import QuantileBins
 from fedmerit.rng import stream
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, ModelChoice
-from fedmerit.simulation.datasets import is_ready, load
+from fedmerit.simulation.data.datasets import is_ready, load
 from fedmerit.simulation.observe import observe_rounds
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 LEVELS = 4
 MAPS = np.array(list(itertools.product(range(LEVELS), repeat=LEVELS)))

@@ -6,20 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedmerit.errors import InvalidInputError, SettingError, UnknownNameError
-from fedmerit.incentive.rewards import (
-    RULES,
-    Affine,
-    Exponential,
-    FeePlusBonus,
-    Identity,
-    PositiveShare,
-    Pot,
-    RewardRule,
-    SoftmaxShare,
-    Wage,
-    parse_reward,
-    reward_rule,
-)
+from fedmerit.incentive.registry import RULES, parse_reward, reward_rule
+from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare, Pot, RewardRule, SoftmaxShare
+from fedmerit.incentive.tariffs import Affine, Exponential, Identity, Wage
 
 RULE_SET = [
     Affine(base=50.0, slope=1000.0),

@@ -11,11 +11,11 @@ from fedmerit.kernels.agreement import (
     OUTPUTS,
     VARIANCE,
     positive_delta,
+    sample_agreement,
     score_half,
     score_pairs,
 )
 from fedmerit.kernels.counts import TILE
-from fedmerit.kernels.published import sample_agreement
 from fedmerit.scorers.published import pack_bits
 from fedmerit.types import Signals
 from tests import naive

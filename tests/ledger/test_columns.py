@@ -6,10 +6,18 @@ from dataclasses import fields
 
 import pytest
 
-from fedmerit.columns import CLIENT, REJECTION, VERSION, client_from, rejection_from, values_of
 from fedmerit.flags import Flag, Kind
-from fedmerit.ledger import Ledger, encoding
-from fedmerit.ledger.schema import MIGRATIONS
+from fedmerit.ledger import Ledger
+from fedmerit.ledger.file.schema import MIGRATIONS
+from fedmerit.ledger.proof import encoding
+from fedmerit.records.columns import (
+    CLIENT,
+    REJECTION,
+    VERSION,
+    client_from,
+    rejection_from,
+    values_of,
+)
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 FIRST = "client score weight p_value epsilon flagged reason reward num_examples behaviour"

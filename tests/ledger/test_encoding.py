@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedmerit.errors import LedgerError
-from fedmerit.ledger.encoding import encode_each, encode_rows, encode_value, entry_hash
+from fedmerit.ledger.proof.encoding import encode_each, encode_rows, encode_value, entry_hash
 
 VALUES = st.one_of(
     st.none(),

@@ -11,8 +11,8 @@ import pytest
 from checks.faults.records import intruder
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.ledger import Head, Ledger, SigningKey, append_head, read_head, read_log
-from fedmerit.ledger.heads import to_json
-from fedmerit.ledger.signing import HEAD
+from fedmerit.ledger.proof.heads import to_json
+from fedmerit.ledger.proof.signing import HEAD
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger
 
@@ -233,8 +233,8 @@ def test_a_ledger_without_entries_has_no_head(tmp_path: Path) -> None:
 
 
 def test_one_writer_of_a_log_at_a_time(path: Path, log: Path) -> None:
+    from fedmerit.disk.lock import WriterLock
     from fedmerit.errors import LedgerBusyError
-    from fedmerit.lock import WriterLock
 
     log.parent.mkdir()
     lock = WriterLock(log, busy=LedgerBusyError, failed=LedgerError)

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from fedmerit.ledger.merkle import (
+from fedmerit.ledger.proof.merkle import (
     inclusion_proof,
     leaf_hash,
     root_from,

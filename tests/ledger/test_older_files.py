@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fedmerit.columns import VERSION
 from fedmerit.errors import LedgerError
 from fedmerit.flags import Flag, Kind
-from fedmerit.ledger import Ledger, SigningKey, schema
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
+from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.ledger.export import export
+from fedmerit.ledger.file import schema
+from fedmerit.ledger.proof.encoding import FIRST_PREVIOUS, entry_hash
+from fedmerit.records.columns import VERSION
 from fedmerit.report import open_source
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 from tests.ledger.builders import make_record

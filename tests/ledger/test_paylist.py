@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from checks.faults.records import intruder
-from fedmerit.columns import INTEGER
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger import Ledger, Payout, SigningKey, read_log, store, values
+from fedmerit.ledger import Ledger, Payout, SigningKey, read_log, store
+from fedmerit.ledger.file import values
+from fedmerit.records.columns import INTEGER
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger

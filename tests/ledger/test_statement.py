@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from checks.faults.records import intruder
-from fedmerit.columns import CLIENT, VERSION
 from fedmerit.errors import LedgerCorruptError, LedgerError
 from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, SigningKey, check_statement, read_log
-from fedmerit.ledger.encoding import encode_row, encode_value
-from fedmerit.ledger.statement import read_json, to_json
+from fedmerit.ledger.proof.encoding import encode_row, encode_value
+from fedmerit.ledger.proof.statement import read_json, to_json
+from fedmerit.records.columns import CLIENT, VERSION
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_older_files import THIRD, key_of_the_third, unpacked

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
-from fedmerit.files import whole_file
 from fedmerit.ledger import Ledger, RunRecorder
 from tests.ledger.builders import make_ledger, make_record
 from tests.ledger.test_verification import Forger, check

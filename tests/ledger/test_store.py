@@ -14,7 +14,8 @@ import pytest
 
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
 from fedmerit.flags import Flag, Kind
-from fedmerit.ledger import Ledger, schema
+from fedmerit.ledger import Ledger
+from fedmerit.ledger.file import schema
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
 
@@ -369,7 +370,7 @@ def test_the_clock_may_go_backwards(path: Path) -> None:
 
 def test_a_ledger_on_a_read_only_place_can_be_read(path: Path, monkeypatch) -> None:
     head = make_ledger(path)
-    monkeypatch.setattr("fedmerit.ledger.connection.os.access", lambda *_: False)
+    monkeypatch.setattr("fedmerit.ledger.file.connection.os.access", lambda *_: False)
     with Ledger.open(path, read_only=True) as ledger:
         assert ledger.verify(head=head).ok
     assert sorted(file.name for file in path.parent.iterdir()) == ["run.ledger", "run.ledger.lock"]

@@ -9,7 +9,7 @@ import pytest
 
 from fedmerit.errors import LedgerCorruptError, LedgerError, MissingExtraError
 from fedmerit.ledger import Ledger, SigningKey
-from fedmerit.ledger.schema import TABLE_NAMES, TRIGGERS
+from fedmerit.ledger.file.schema import TABLE_NAMES, TRIGGERS
 from tests.ledger.builders import make_ledger, make_record
 
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fedmerit.agreement_map import pack_agreement
 from fedmerit.flags import Flag, Kind
+from fedmerit.records.agreement_map import pack_agreement
 from fedmerit.report.serve import LiveServer
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedmerit.ledger import Ledger, check_statement
-from fedmerit.ledger.statement import read_json
+from fedmerit.ledger.proof.statement import read_json
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.report.builders import HOSTILE, make_records
 from tests.report.test_page import write_ledger

@@ -265,7 +265,7 @@ def test_charts_are_drawn_when_they_come_into_view(open_page):
 
 def test_as_many_points_as_a_page_may_have(open_page, tmp_path):
     """Of 200,000 values a spread into arguments, as Math.max(...values), fills the stack."""
-    from fedmerit.agreement_map import pack_agreement
+    from fedmerit.records.agreement_map import pack_agreement
     from fedmerit.types import ClientRecord, RoundRecord
 
     ids = [f"client {index}" for index in range(400)]

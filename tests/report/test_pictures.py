@@ -19,10 +19,10 @@ from fedmerit.ledger import Ledger
 from fedmerit.scorers import make_scorer
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, Partition
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.slow

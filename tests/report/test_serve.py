@@ -8,7 +8,7 @@ import pytest
 
 from fedmerit.errors import DataError, LedgerError, SettingError
 from fedmerit.ledger import Ledger, check_statement
-from fedmerit.ledger.statement import read_json
+from fedmerit.ledger.proof.statement import read_json
 from fedmerit.report.library import Library
 from fedmerit.report.serve import LiveServer, is_everywhere, is_loopback
 from tests.report.builders import HOSTILE, make_records, serving

@@ -10,9 +10,11 @@ import pytest
 
 from fedmerit import Flag, Kind, Ledger, RoundRules, Server, score
 from fedmerit.errors import (
+    Fault,
     FedMeritError,
     InvalidInputError,
     RoundFailedError,
+    Rule,
     SettingError,
     UnknownNameError,
     UpdatesError,
@@ -20,8 +22,8 @@ from fedmerit.errors import (
 from fedmerit.report import open_source
 from fedmerit.report.data import page_data
 from fedmerit.scorers import make_scorer
-from fedmerit.server.replies import read_sent
-from fedmerit.types import Contributions, needs_of
+from fedmerit.server.replies import Replies, read_sent
+from fedmerit.types import Contributions, Rejection, needs_of
 from tests.server.federation import (
     CLIENTS,
     PARAMETERS,
@@ -387,6 +389,36 @@ def test_when_all_are_refused_for_different_reasons_the_round_is_skipped():
     assert result.scores == {}
     assert server.round == 1
     np.testing.assert_array_equal(server.model, before)
+
+
+def refused(*faults, words="the same"):
+    """Let a new server judge a round of which nothing is left."""
+    nothing = Replies([], np.empty((0, PARAMETERS), np.float32), [])
+    server = new()
+    rejected = [Rejection(f"c{n}", words, fault=fault) for n, fault in enumerate(faults)]
+    return server.judge_replies(nothing, rejected)
+
+
+def test_the_cause_of_a_refusal_is_a_value_not_its_words():
+    three, four = (Fault(Rule.SHAPE, ("w", shape)) for shape in ("(3,)", "(4,)"))
+    with pytest.raises(RoundFailedError, match="all 2 replies were refused: the same"):
+        refused(three, Fault(Rule.SHAPE, ("w", "(3,)")))
+    for faults in ((three, four), (three, Fault(Rule.ROUND)), (three, None), (None, None)):
+        assert set(refused(*faults).rejected) == {"c0", "c1"}
+
+
+def test_what_is_broken_in_a_reply_is_told_as_a_value():
+    sent = updates(1)
+    names = list(sent)
+    sent[names[0]] = sent[names[0]][:-1]
+    sent[names[1]] = sent[names[1]] * np.nan
+    sent[names[2]] = sent[names[2]].astype(str)
+    server = new()
+    _, rejected = read_sent(server.sight, sent, None, {names[3]: -1}, {}, vector=True)
+    rules = {refusal.client: refusal.fault.rule for refusal in rejected}
+    assert rules == dict(
+        zip(names, (Rule.SHAPE, Rule.FINITE, Rule.NUMBERS, Rule.SIZE), strict=False)
+    )
 
 
 @pytest.mark.parametrize("usable", [0, 1])

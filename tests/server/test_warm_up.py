@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(JIT_OFF, reason="nothing is compiled")
 
 def signatures():
     """For how many types of arguments each kernel is ready, from the disk or newly compiled."""
-    names = [m.name for m in pkgutil.iter_modules(fedmerit.kernels.__path__, "fedmerit.kernels.")]
+    names = [m.name for m in pkgutil.walk_packages(fedmerit.kernels.__path__, "fedmerit.kernels.")]
     kernels = [f for name in names for f in vars(importlib.import_module(name)).values()]
     return {
         f"{kernel.py_func.__module__}.{kernel.py_func.__name__}": len(kernel.signatures)

@@ -8,10 +8,10 @@ import pytest
 from fedmerit import Contributions
 from fedmerit.behaviours import BEHAVIOURS, Assignment
 from fedmerit.server import RoundRules
-from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
+from fedmerit.simulation.data import datasets
 from fedmerit.simulation.federation import Federation
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 
 @dataclass

@@ -9,8 +9,8 @@ import pytest
 
 from fedmerit.errors import DataError, UnknownNameError
 from fedmerit.rng import stream
-from fedmerit.simulation import cache, datasets, wheel
-from fedmerit.simulation.idx import IDX_FILES, decode_idx, encode_idx
+from fedmerit.simulation.data import cache, datasets, wheel
+from fedmerit.simulation.data.idx import IDX_FILES, decode_idx, encode_idx
 
 TRAIN, TEST = 30, 10
 

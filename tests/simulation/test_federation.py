@@ -14,12 +14,12 @@ from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.rng import stream
 from fedmerit.server import RoundRules
-from fedmerit.simulation import datasets
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
+from fedmerit.simulation.data import datasets
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.results import client_rows, round_row
 from fedmerit.simulation.run import run
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 SMALL = FederationConfig(
     users=10,

@@ -7,8 +7,8 @@ from torch import nn
 
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.rng import stream
-from fedmerit.simulation.models import Mlp, build_model
-from fedmerit.simulation.network import Network
+from fedmerit.simulation.training.models import Mlp, build_model
+from fedmerit.simulation.training.network import Network
 
 
 def test_the_papers_mlp_has_its_159010_parameters():

@@ -5,9 +5,9 @@ from fedmerit import ExactPCA, Merit
 from fedmerit.errors import SettingError
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig, ModelChoice
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.observe import observe_rounds
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 
 def config(scorer):

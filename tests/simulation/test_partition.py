@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedmerit.errors import DataError, SettingError
 from fedmerit.rng import stream
-from fedmerit.simulation import partition
+from fedmerit.simulation.data import partition
 
 LABELS = np.arange(6000) % 10
 

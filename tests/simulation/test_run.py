@@ -9,14 +9,14 @@ from fedmerit.behaviours import Assignment
 from fedmerit.errors import CheckpointError
 from fedmerit.server import RoundRules
 from fedmerit.server.state import read_state, write_state
-from fedmerit.simulation import datasets
 from fedmerit.simulation import run as runs
 from fedmerit.simulation.checkpoint import load_checkpoint
 from fedmerit.simulation.config import FederationConfig, ModelChoice
+from fedmerit.simulation.data import datasets
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.results import CLIENT_COLUMNS, ResultFiles, client_rows, summarise
 from fedmerit.simulation.run import CHECKPOINT, run
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 CONFIG = FederationConfig(

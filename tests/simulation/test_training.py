@@ -8,14 +8,14 @@ from torch import nn
 from fedmerit.behaviours import LocalData
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.rng import stream
-from fedmerit.simulation import cores, gradients, perceptron, stacked
-from fedmerit.simulation.lenet import train_lenets
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import Mlp, build_model
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.sequential import train_sequential
-from fedmerit.simulation.stacked import train_stacked
-from fedmerit.simulation.training import LocalTraining, TrainingJob, plan_batches
+from fedmerit.simulation.training import cores, gradients, perceptron, stacked
+from fedmerit.simulation.training.lenet import train_lenets
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.models import Mlp, build_model
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.sequential import train_sequential
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob, plan_batches
+from fedmerit.simulation.training.stacked import train_stacked
 
 SHAPE, CLASSES = (1, 12, 12), 10
 SIZES = (23, 40, 7, 40, 16)  # several batches, short last batches, less than one batch

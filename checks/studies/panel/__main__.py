@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checks.studies.panel import attacks, cost, error, flags, liars, worth
 from checks.studies.panel.cells import Study, run_cells
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 
 STUDIES: dict[str, Study] = {
     s.name: s

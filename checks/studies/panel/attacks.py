@@ -8,14 +8,14 @@ from statistics import median
 from checks.studies.panel.cells import Study
 from fedmerit import Kind, Panel
 from fedmerit.behaviours import BEHAVIOURS, Assignment, Honest
-from fedmerit.experiments.benchmark.attacks import _PARTS, FULL, PARTITIONS, SHARE
+from fedmerit.experiments.benchmark.attacks.benchmark import _PARTS, FULL, PARTITIONS, SHARE
 from fedmerit.experiments.benchmark.statistics import roc_auc
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.panel import estimate
 from fedmerit.rng import stream
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import FederationConfig
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 
 KINDS = ("honest", "label-flip", "sign-flip", "fake-data", "boost")

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedmerit.experiments.benchmark.files import read_rows, write_rows
 from fedmerit.experiments.fingerprint import Sources
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 
 SOURCES = Sources.of("fedmerit.panel.hearing", "fedmerit.simulation.federation")
 

@@ -8,9 +8,9 @@ import numpy as np
 from checks.studies.panel.attacks import federation
 from checks.studies.panel.cells import Study
 from fedmerit import Panel
-from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS
+from fedmerit.experiments.benchmark.attacks.benchmark import FULL, PARTITIONS
 from fedmerit.experiments.spec import plain_rules
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 
 PAIRS = (1, 4)

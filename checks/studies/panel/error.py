@@ -13,7 +13,7 @@ from checks.studies.panel.cells import Study
 from fedmerit.panel import Book, HeardRound, draw_pairs, estimate
 from fedmerit.panel.harm import bet_on_harm, harmful
 from fedmerit.rng import stream
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 
 CLIENTS, ROUNDS, RUNS, GAIN = 8, 100, 100, 0.02
 KEPT = 10  # rounds

@@ -6,10 +6,10 @@ from math import exp
 from checks.studies.panel.attacks import federation
 from checks.studies.panel.cells import Study
 from fedmerit import Panel
-from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS
+from fedmerit.experiments.benchmark.attacks.benchmark import FULL, PARTITIONS
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.panel.harm import harmful
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 
 ROUNDS = 100
 RATES = (0.01, 0.05)

@@ -13,12 +13,12 @@ from checks.studies.panel.attacks import federation
 from checks.studies.panel.cells import Study
 from fedmerit import Panel
 from fedmerit.behaviours import Behaviour, LocalData
-from fedmerit.experiments.benchmark.attacks import FULL, PARTITIONS
+from fedmerit.experiments.benchmark.attacks.benchmark import FULL, PARTITIONS
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.experiments.spec import plain_rules
 from fedmerit.panel import Estimate, HeardRound, estimate
 from fedmerit.rng import stream
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 
 SHARES = (0.1, 0.3, 0.45)

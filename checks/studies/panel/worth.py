@@ -11,17 +11,22 @@ import numpy as np
 from checks.studies.panel.cells import Study
 from fedmerit import Panel, Server
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.contribution import HIDDEN, ROUNDS, TEST_SAMPLES, TRAINING
-from fedmerit.experiments.benchmark.game import PerceptronGame
-from fedmerit.experiments.benchmark.holdings import SETUPS
+from fedmerit.experiments.benchmark.contribution.benchmark import (
+    HIDDEN,
+    ROUNDS,
+    TEST_SAMPLES,
+    TRAINING,
+)
+from fedmerit.experiments.benchmark.contribution.game import PerceptronGame
+from fedmerit.experiments.benchmark.contribution.holdings import SETUPS
 from fedmerit.experiments.benchmark.statistics import spearman
 from fedmerit.rng import stream
 from fedmerit.scorers.shapley import exact_shapley, individual, leave_one_out
-from fedmerit.simulation.datasets import Dataset
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.training import TrainingJob
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.settings import TrainingJob
 
 PAIRS = (1, 4)
 WITH_TEST_DATA = {

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from fedmerit.behaviours import LocalData
 from fedmerit.rng import stream
 from fedmerit.simulation.config import Partition
-from fedmerit.simulation.datasets import Dataset, is_ready, load
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.data.datasets import Dataset, is_ready, load
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
 
 Vector = NDArray[np.float32]
 

@@ -38,35 +38,35 @@ Settings follow the name, in the order of the fields: ``advanced-delta:0.01``.
 
 from dataclasses import fields
 
-from fedmerit.behaviours.adaptive import Adaptive
-from fedmerit.behaviours.advanced_delta import AdvancedDelta
-from fedmerit.behaviours.advanced_rider import AdvancedRider
-from fedmerit.behaviours.averaged import Averaged
 from fedmerit.behaviours.base import Behaviour
-from fedmerit.behaviours.boost import Boost
-from fedmerit.behaviours.colluders import Colluders
-from fedmerit.behaviours.copies import Copies
-from fedmerit.behaviours.disguised import Disguised
-from fedmerit.behaviours.extrapolated import Extrapolated
-from fedmerit.behaviours.fake_data import FakeData
 from fedmerit.behaviours.honest import Honest
-from fedmerit.behaviours.inflated_size import InflatedSize
-from fedmerit.behaviours.informed import Informed
-from fedmerit.behaviours.label_flip import LabelFlip
-from fedmerit.behaviours.lazy import Lazy
-from fedmerit.behaviours.loud_flip import LoudFlip
-from fedmerit.behaviours.mixed import Mixed
-from fedmerit.behaviours.noise import Noise
-from fedmerit.behaviours.older import Older
-from fedmerit.behaviours.random_model import RandomModel
-from fedmerit.behaviours.random_update import RandomUpdate
-from fedmerit.behaviours.renaming import Renaming
-from fedmerit.behaviours.rotating import Rotating
-from fedmerit.behaviours.sign_flip import SignFlip
-from fedmerit.behaviours.sign_mimic import SignMimic
-from fedmerit.behaviours.stale import Stale
-from fedmerit.behaviours.uniform_model import UniformModel
-from fedmerit.behaviours.zero import Zero
+from fedmerit.behaviours.invented.colluders import Colluders
+from fedmerit.behaviours.invented.disguised import Disguised
+from fedmerit.behaviours.invented.random_model import RandomModel
+from fedmerit.behaviours.invented.random_update import RandomUpdate
+from fedmerit.behaviours.invented.uniform_model import UniformModel
+from fedmerit.behaviours.invented.zero import Zero
+from fedmerit.behaviours.replays.adaptive import Adaptive
+from fedmerit.behaviours.replays.advanced_delta import AdvancedDelta
+from fedmerit.behaviours.replays.advanced_rider import AdvancedRider
+from fedmerit.behaviours.replays.averaged import Averaged
+from fedmerit.behaviours.replays.extrapolated import Extrapolated
+from fedmerit.behaviours.replays.informed import Informed
+from fedmerit.behaviours.replays.older import Older
+from fedmerit.behaviours.replays.renaming import Renaming
+from fedmerit.behaviours.replays.sign_mimic import SignMimic
+from fedmerit.behaviours.replays.stale import Stale
+from fedmerit.behaviours.trained.boost import Boost
+from fedmerit.behaviours.trained.copies import Copies
+from fedmerit.behaviours.trained.fake_data import FakeData
+from fedmerit.behaviours.trained.inflated_size import InflatedSize
+from fedmerit.behaviours.trained.label_flip import LabelFlip
+from fedmerit.behaviours.trained.lazy import Lazy
+from fedmerit.behaviours.trained.loud_flip import LoudFlip
+from fedmerit.behaviours.trained.mixed import Mixed
+from fedmerit.behaviours.trained.noise import Noise
+from fedmerit.behaviours.trained.rotating import Rotating
+from fedmerit.behaviours.trained.sign_flip import SignFlip
 from fedmerit.errors import SettingError, UnknownNameError
 
 BEHAVIOURS: dict[str, type[Behaviour]] = {

@@ -8,24 +8,12 @@ from typing import Annotated
 import typer
 
 from fedmerit import __version__
-from fedmerit.cli import (
-    audit,
-    benchmark,
-    data,
-    demo,
-    flower_demo,
-    ledger,
-    report,
-    reproduce,
-    score,
-    serve,
-    simulate,
-    statement,
-    warm_up,
-)
+from fedmerit.cli import audit, score, warm_up
+from fedmerit.cli.federations import benchmark, data, demo, flower_demo, reproduce, simulate
 from fedmerit.cli.help import Commands, flow_help, with_names
 from fedmerit.cli.names import BENCHMARKS, EXPERIMENTS
 from fedmerit.cli.output import console, errors, shown
+from fedmerit.cli.records import ledger, report, serve, statement
 from fedmerit.errors import FedMeritError
 
 app = typer.Typer(

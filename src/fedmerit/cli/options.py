@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fedmerit.incentive.rewards import RULES
+from fedmerit.incentive.registry import RULES
 from fedmerit.quantisers import QUANTISERS
 from fedmerit.scorers import SCORERS
 

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from fedmerit.tables import visible
+from fedmerit.display.tables import visible
 
 console = Console()
 errors = Console(stderr=True)

@@ -11,20 +11,21 @@ import numpy as np
 import typer
 
 from fedmerit.aggregators.weighting import gated_weights
-from fedmerit.agreement_map import pack_agreement
 from fedmerit.cli.options import Json, Method, Quantiser, Reward, Sign
 from fedmerit.cli.output import console, errors, print_json, print_table
 from fedmerit.comparison import cosines, gram
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError, SettingError
 from fedmerit.evidence.limits import LIMITS
-from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.rewards import RewardRule, parse_reward, pay_round
+from fedmerit.incentive.registry import parse_reward
+from fedmerit.incentive.rewards import RewardRule, pay_round
 from fedmerit.intervals import DEFAULT_RESAMPLES, LEVEL, score_half_widths
 from fedmerit.ledger import Ledger, RunRecorder, SigningKey
 from fedmerit.ledger.export import harmless, plain
 from fedmerit.reading import DEFAULT_LIMIT, RoundFile, read_round
 from fedmerit.reading.budget import GIGABYTE
+from fedmerit.records.agreement_map import pack_agreement
 from fedmerit.rng import stream
 from fedmerit.scorers import make_scorer
 from fedmerit.types import ClientRecord, Contributions, FloatArray, RoundInputs, RoundRecord

@@ -70,7 +70,7 @@ def _compile(step: Callable[[], None], tell: Callable[[str], None]) -> tuple[int
 def _train() -> None:
     """Run one round of a small federation."""
     from fedmerit.simulation.config import FederationConfig, ModelChoice
-    from fedmerit.simulation.datasets import load
+    from fedmerit.simulation.data.datasets import load
     from fedmerit.simulation.federation import Federation
     from fedmerit.simulation.run import run
 

@@ -29,7 +29,7 @@ from fedmerit.rng import stream
 from fedmerit.scorers import ExactPCA
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.observe import observe_rounds
 

@@ -13,7 +13,7 @@ from fedmerit.quantisers import CpSGD
 from fedmerit.scorers import ConditionalPCA, ExactPCA, PublishedPCA
 from fedmerit.server import RoundRules
 from fedmerit.simulation.config import DinChoice, FederationConfig
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 RATE = 0.1
 DIN_LEVELS = 256  # this and alpha are the paper's for DIN

@@ -11,10 +11,10 @@ from fedmerit.experiments.picture import save
 from fedmerit.experiments.spec import DEFAULT, FEDAVG, Line
 from fedmerit.incentive.rewards import PositiveShare
 from fedmerit.simulation.config import FederationConfig, ModelChoice, Partition
-from fedmerit.simulation.datasets import load
+from fedmerit.simulation.data.datasets import load
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.run import run
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import RoundRecord
 
 if TYPE_CHECKING:

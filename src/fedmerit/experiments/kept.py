@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from fedmerit.files import whole_file
+from fedmerit.disk.files import whole_file
 
 LIBRARIES = (torch.__version__, np.__version__)  # they decide the last bits
 

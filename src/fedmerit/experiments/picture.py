@@ -7,7 +7,7 @@ from math import dist
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedmerit.files import whole_file
+from fedmerit.disk.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

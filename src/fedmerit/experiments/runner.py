@@ -17,12 +17,12 @@ from fedmerit.experiments.fingerprint import Sources
 from fedmerit.experiments.spec import Experiment, Line, Point
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import DinChoice, FederationConfig, ModelChoice, Partition
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.results import CLIENT_COLUMNS, METRIC, ResultFiles
 from fedmerit.simulation.run import run
 from fedmerit.simulation.task import click_clients
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import RoundRecord
 
 PLAIN = ("score", "size", "uniform")  # weightings that no verdict changes

@@ -9,7 +9,7 @@ from flwr.app import Array, ArrayRecord
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from fedmerit.errors import UpdatesError
+from fedmerit.errors import Fault, Rule, UpdatesError
 from fedmerit.server import replies
 from fedmerit.server.layout import Layout, other_shape
 from fedmerit.server.replies import check_finite, cut_text
@@ -71,21 +71,37 @@ def decode(name: str, array: Array, shape: tuple[int, ...]) -> NDArray[np.generi
     header may claim a terabyte.
     """
     if array.stype != _STYPE:
-        raise UpdatesError(f"{name} must be stored as {_STYPE}, got {array.stype[:40]!r}")
+        stored_as = array.stype[:40]
+        raise UpdatesError(
+            f"{name} must be stored as {_STYPE}, got {stored_as!r}",
+            fault=Fault(Rule.FORM, (name, stored_as)),
+        )
     values = int(np.prod(shape, dtype=np.int64))
     if len(array.data) > values * _LARGEST_ITEM + _LONGEST_HEADER:
-        raise UpdatesError(f"{name} must have {values} numbers, got {len(array.data)} bytes")
+        raise UpdatesError(
+            f"{name} must have {values} numbers, got {len(array.data)} bytes",
+            fault=Fault(Rule.SHAPE, (name, len(array.data))),
+        )
     head = bytes(array.data[: _length_of_header(array.data)])
     try:
         stored, fortran_order, kind = _parsed(head)
     except Exception as error:  # whatever a parser makes of hostile bytes, it is no array
-        raise UpdatesError(f"{name} must be a readable array, got {type(error).__name__}") from None
+        got = type(error).__name__
+        raise UpdatesError(
+            f"{name} must be a readable array, got {got}", fault=Fault(Rule.FORM, (name, got))
+        ) from None
     if stored != shape or tuple(array.shape) != shape:
         raise other_shape(name, shape, cut_text(stored))
     if kind.kind not in _NUMBERS or kind.itemsize > _LARGEST_ITEM:
-        raise UpdatesError(f"{name} must be real numbers, got {cut_text(kind)}")
+        raise UpdatesError(
+            f"{name} must be real numbers, got {cut_text(kind)}",
+            fault=Fault(Rule.NUMBERS, (name, cut_text(kind))),
+        )
     content = memoryview(array.data)[len(head) :]
     if len(content) != values * kind.itemsize:
-        raise UpdatesError(f"{name} must take {values * kind.itemsize} bytes, got {len(content)}")
+        raise UpdatesError(
+            f"{name} must take {values * kind.itemsize} bytes, got {len(content)}",
+            fault=Fault(Rule.SHAPE, (name, str(kind), len(content))),
+        )
     flat = np.frombuffer(content, dtype=kind)
     return flat.reshape(shape, order="F").reshape(-1) if fortran_order else flat

@@ -18,7 +18,7 @@ from flwr.app import (
     RecordDict,
 )
 
-from fedmerit.errors import InvalidInputError, UpdatesError
+from fedmerit.errors import Fault, InvalidInputError, Rule, UpdatesError
 from fedmerit.flags import Kind
 from fedmerit.flower.arrays import read_update
 from fedmerit.server.layout import Layout
@@ -39,6 +39,7 @@ class Answer:
     message: Message | None = None
     reason: str = ""
     kind: Kind = Kind.REFUSED
+    fault: Fault | None = None
 
 
 class Asked:
@@ -81,18 +82,22 @@ class Asked:
         if asked is None and not by_message:
             asked = by_node.get(told.src_node_id)
         if asked is None:
-            return Answer(told.src_node_id, reason="the reply is to a message of another round")
+            reason = "the reply is to a message of another round"
+            return Answer(told.src_node_id, reason=reason, fault=Fault(Rule.ROUND))
         node = asked.dst_node_id
         if not reply.has_error() and told.src_node_id != node:
-            return Answer(told.src_node_id, reason=f"the reply is to a message to node {node}")
+            reason = f"the reply is to a message to node {node}"
+            return Answer(told.src_node_id, reason=reason, fault=Fault(Rule.SENDER, (node,)))
         if node in seen:
-            return Answer(node, reason="a second reply in the same round")
+            reason = "a second reply in the same round"
+            return Answer(node, reason=reason, fault=Fault(Rule.ONCE))
         seen.add(node)
         if reply.has_error():
             return Answer(node, reason=_error_text(reply), kind=Kind.ABSENT)
         if told.message_type != asked.message_type:
-            kind = f"{asked.message_type}, got {told.message_type[:40]!r}"
-            return Answer(node, reason=f"the reply must be of type {kind}")
+            got = told.message_type[:40]
+            reason = f"the reply must be of type {asked.message_type}, got {got!r}"
+            return Answer(node, reason=reason, fault=Fault(Rule.FORM, (got,)))
         return Answer(node, reply)
 
 
@@ -141,18 +146,21 @@ def read_replies(
     for answer in asked.answers(replies):
         client = str(answer.node)
         if answer.message is None:
-            rejected.append(Rejection(client, answer.reason, answer.kind))
+            rejected.append(Rejection(client, answer.reason, answer.kind, answer.fault))
             continue
         content = answer.message.content
         try:
             size = None if size_key is None else claimed_size(content, size_key)
             records = list(of_kind(content, ArrayRecord).values())
             if len(records) != 1:
-                raise UpdatesError(f"a reply must have one ArrayRecord, got {len(records)}")
+                raise UpdatesError(
+                    f"a reply must have one ArrayRecord, got {len(records)}",
+                    fault=Fault(Rule.FORM, ("ArrayRecord", len(records))),
+                )
             read = partial(read_update, sight.layout, records[0], model)
             rows.read(places[answer.node], read)
         except InvalidInputError as error:
-            rejected.append(Rejection(client, clean(str(error))))
+            rejected.append(Rejection(client, clean(str(error)), fault=error.fault))
         else:
             sizes[answer.node] = int(size) if size is not None and size.is_integer() else None
             messages[answer.node] = answer.message
@@ -166,7 +174,8 @@ def read_replies(
         for what, names_of in (("records", _record_names), ("metrics", _metric_names)):
             for node in _unlike_others(messages, names_of):
                 reason = f"{what} must have the names that most others have"
-                rejected.append(Rejection(str(node), reason))
+                fault = Fault(Rule.NAMES, (what,))
+                rejected.append(Rejection(str(node), reason, fault=fault))
                 release(messages.pop(node))
                 del sizes[node]
     used = sorted(sizes)
@@ -248,7 +257,10 @@ def claimed_size(content: RecordDict, key: str) -> float:
     """Return how many examples a reply claims."""
     records = list(of_kind(content, MetricRecord).values())
     if len(records) != 1:
-        raise InvalidInputError(f"a reply must have one MetricRecord, got {len(records)}")
+        raise InvalidInputError(
+            f"a reply must have one MetricRecord, got {len(records)}",
+            fault=Fault(Rule.FORM, ("MetricRecord", len(records))),
+        )
     return check_size(key, records[0].get(key))
 
 

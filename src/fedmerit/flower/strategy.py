@@ -16,6 +16,7 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError
+from fedmerit.flags import Flag
 from fedmerit.flower.arrays import named
 from fedmerit.flower.metrics import combine, guarded, readable, scalars
 from fedmerit.flower.panel import Hearing
@@ -28,7 +29,7 @@ from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
 from fedmerit.server.rules import check_run
 from fedmerit.server.summary import called, lines_of, round_metrics
-from fedmerit.types import ClientRecord, RoundRecord, Scorer
+from fedmerit.types import RoundRecord, Scorer
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 MetricsFunction = Callable[[list[RecordDict], str], MetricRecord]
@@ -316,11 +317,12 @@ class FedMerit(Strategy):
         for refusal in record.rejected:
             who = called(refusal.client, labels.get(refusal.client))
             log(WARNING, "round %d, %s: %s", record.round, who, refusal.reason)
-        noted: dict[str, list[str]] = {}
-        for client in filter(_noted, record.clients):
-            noted.setdefault(client.reason, []).append(called(client.client, client.label))
-        for why, clients in noted.items():
-            log(WARNING, "round %d, %s: %s", record.round, _few(clients), why)
+        noted: dict[Flag, list[str]] = {}
+        for client in record.clients:
+            if client.flag is not None and not client.flagged:  # said, and no accusation
+                noted.setdefault(client.flag, []).append(called(client.client, client.label))
+        for flag, clients in noted.items():
+            log(WARNING, "round %d, %s: %s", record.round, _few(clients), flag.words)
         for client in record.clients:
             if client.flagged:
                 who = called(client.client, client.label)
@@ -511,8 +513,3 @@ def _few(clients: Sequence[str]) -> str:
     """Return some names, and how many more there are."""
     more = len(clients) - _SHOWN
     return ", ".join(clients[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _noted(client: ClientRecord) -> bool:
-    """Return whether something is said of a client that does not accuse it."""
-    return client.flag is not None and not client.flagged

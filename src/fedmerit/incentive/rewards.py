@@ -1,9 +1,10 @@
 """Reward rules: from the scores of a round to what each client is paid.
 
-Three families. A *tariff* pays every client by its own score, R = f(Q) with f increasing, whatever
-the others do: the total is open. A *pot* divides a fixed budget: the total is certain, but a client
-also gains when its rivals lose, so pair it with :mod:`fedmerit.incentive.cross_group`. A *wage* is
-for a typical client of the round, whichever round that is.
+Three families. A *tariff* (:mod:`fedmerit.incentive.tariffs`) pays every client by its own score,
+R = f(Q) with f increasing, whatever the others do: the total is open. A *pot* divides a fixed
+budget: the total is certain, but a client also gains when its rivals lose, so pair it with
+:mod:`fedmerit.incentive.cross_group`. A *wage* (beside the tariffs) is for a typical client of the
+round, whichever round that is.
 
 Every rule says in its settings what an excluded client (flagged, or its reply rejected) is paid: at
 most what the least paid of the others gets. Settings that contradict each other are refused when
@@ -11,14 +12,11 @@ the rule is made; what depends on how many clients there are is met as far as th
 `RewardRule.within`.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from math import nan
-from statistics import median
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -197,87 +195,6 @@ class RewardRule(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tariff(RewardRule):
-    """R = f(Q): paid by one's own score alone. Subclass it and give `value` for any other f.
-
-    Amounts are rounded down to whole units, so a higher score never earns less.
-    """
-
-    @abstractmethod
-    def value(self, score: float) -> float:
-        """Return f(score), in the smallest unit; f must not decrease."""
-
-    def _earn(
-        self,
-        scores: list[float],
-        clients: list[str],  # noqa: ARG002
-        excluded: int,  # noqa: ARG002
-    ) -> tuple[list[int], int | None]:
-        return [self._bounded(score) for score in scores], None
-
-    def _bounded(self, score: float) -> int:
-        try:
-            value = self.value(score)
-        except OverflowError:
-            value = math.inf
-        if self.cap is not None and value >= self.cap:
-            return self.cap
-        if not value <= MOST:
-            raise InvalidInputError(
-                f"rule {self.name!r} must give a reward of at most {MOST} or have a cap, "
-                f"got {value} for score {score:g}"
-            )
-        return max(self.floor, math.floor(value))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Affine(Tariff):
-    """R = base + slope * Q, never below the floor."""
-
-    name: ClassVar[str] = "affine"
-
-    base: float
-    slope: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("base", self.base)
-        check_number("slope", self.slope, above=0)
-
-    def value(self, score: float) -> float:
-        """Return base + slope * score."""
-        return self.base + self.slope * score
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity(Affine):
-    """R = Q, with one point of score worth `slope` units; nothing for a score below zero."""
-
-    name: ClassVar[str] = "identity"
-
-    base: float = field(default=0.0, init=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exponential(Tariff):
-    """R = scale * exp(rate * Q): positive for every score."""
-
-    name: ClassVar[str] = "exponential"
-
-    scale: float
-    rate: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("scale", self.scale, above=0)
-        check_number("rate", self.rate, above=0)
-
-    def value(self, score: float) -> float:
-        """Return scale * exp(rate * score)."""
-        return self.scale * math.exp(self.rate * score)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Pot(RewardRule):
     """Shares of a fixed budget.
 
@@ -410,112 +327,6 @@ class FeePlusBonus(PositiveShare):
             cap=None if self.cap is None else self.cap - self.fee,
         )
         return [self.fee + bonus for bonus in bonuses], self.budget + fees
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wage(RewardRule):
-    """`wage` for a typical client of the round, and in proportion to the score for the others.
-
-    Typical is the median of the positive scores. So the pay that a client can expect depends
-    neither on the round in which it is drawn, although honest reports agree less as training goes
-    on, nor on how many others are, and accounts that share one work share one wage. One round does
-    not decide: nobody gets more than `most` wages in it.
-    """
-
-    name: ClassVar[str] = "wage"
-
-    wage: int
-    most: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_amount("wage", self.wage)
-        highest = math.floor(Fraction(check_number("most", self.most, least=1)) * self.wage)
-        if self.cap is None and highest > MOST:
-            raise SettingError(
-                f"wage times most, without a cap, must be at most {MOST}, got {highest}"
-            )
-        self._check_reach(max(highest, self.floor), "wage times most, or the floor")
-
-    def _earn(
-        self,
-        scores: list[float],
-        clients: list[str],  # noqa: ARG002
-        excluded: int,  # noqa: ARG002
-    ) -> tuple[list[int], int | None]:
-        typical = median([score for score in scores if score > 0] or [1.0])
-        ratios = [min(max(score, 0.0) / typical, self.most) for score in scores]
-        earned = [max(self.floor, math.floor(Fraction(ratio) * self.wage)) for ratio in ratios]
-        return [amount if self.cap is None else min(amount, self.cap) for amount in earned], None
-
-
-RULES: dict[str, type[RewardRule]] = {
-    rule.name: rule
-    for rule in (Affine, Exponential, FeePlusBonus, Identity, PositiveShare, SoftmaxShare, Wage)
-}
-
-
-def reward_rule(name: str, **settings: float) -> RewardRule:
-    """Build the rule called `name`.
-
-    Examples
-    --------
-    >>> reward_rule("positive", budget=100).pay([0.3, 0.1, -0.2], ["ann", "bob", "cat"]).amounts
-    (75, 25, 0)
-    """
-    if name not in RULES:
-        raise UnknownNameError.of("reward rule", name, RULES)
-    try:
-        return RULES[name](**settings)  # type: ignore[arg-type]
-    except TypeError as error:
-        wanted = ", ".join(_required(RULES[name])) or "none"
-        raise SettingError(
-            f"reward rule {name!r} cannot be built: {_complaint(error)}; settings it must have: "
-            f"{wanted} (as '{name}:budget=10000')"
-        ) from None
-
-
-def _required(rule: type[RewardRule]) -> list[str]:
-    return [f.name for f in fields(rule) if f.default is MISSING and f.default_factory is MISSING]
-
-
-def _complaint(error: TypeError) -> str:
-    return str(error).partition("() ")[2] or str(error)
-
-
-def parse_reward(text: str) -> RewardRule:
-    """Read a reward rule with its settings.
-
-    Examples
-    --------
-    >>> rule = parse_reward("positive:budget=10000,minimum=100,column=worked")
-    >>> rule.budget, rule.minimum, rule.column
-    (10000, 100, 'worked')
-    """
-    name, _, listed = text.partition(":")
-    settings: dict[str, Any] = {}
-    for part in filter(None, listed.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise SettingError(f"a setting of a reward must read name=value, got {part.strip()!r}")
-        setting = key.strip().replace("-", "_")
-        if setting in settings:
-            raise SettingError(f"a setting of a reward must be given once, got {setting} twice")
-        settings[setting] = _value(key.strip(), value.strip())
-    return reward_rule(name.strip(), **settings)
-
-
-def _value(name: str, text: str) -> int | float | bool | str:
-    if name == "column":
-        return text
-    if text.lower() in {"true", "false"}:
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise SettingError(f"{name} of a reward must be a number, got {text!r}")
 
 
 def _check_round(

@@ -12,12 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from fedmerit.columns import CLIENT, REJECTION, values_of
+from fedmerit.disk.files import whole_file
+from fedmerit.display.tables import Table
 from fedmerit.errors import FedMeritError, LedgerError, MissingExtraError, UnknownNameError
-from fedmerit.files import whole_file
-from fedmerit.ledger.reading import StoredRound
+from fedmerit.ledger.file.reading import StoredRound
 from fedmerit.ledger.store import Ledger
-from fedmerit.tables import Table
+from fedmerit.records.columns import CLIENT, REJECTION, values_of
 
 # Types are Arrow's; what is known of a client follows from its one definition.
 _PLACE = {"run": "int64", "round": "int64", "recorded_at": "string"}
@@ -39,7 +39,7 @@ def export(ledger: Ledger, path: str | Path, form: str, *, since: datetime | Non
 
     CSV and Parquet hold one row per client and round, rejected replies among them; JSON also holds
     runs, configuration, metrics and who agreed with whom (base64 of
-    :mod:`fedmerit.agreement_map`). The file appears whole or not at all.
+    :mod:`fedmerit.records.agreement_map`). The file appears whole or not at all.
     """
     if form not in FORMATS:
         raise UnknownNameError.of("format", form, FORMATS)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedmerit.errors import LedgerCorruptError, LedgerError
-from fedmerit.ledger.encoding import FIRST_PREVIOUS, entry_hash
-from fedmerit.ledger.reading import Selection, parse_hash, to_microseconds
+from fedmerit.ledger.file.reading import Selection, parse_hash, to_microseconds
+from fedmerit.ledger.proof.encoding import FIRST_PREVIOUS, entry_hash
+from fedmerit.ledger.proof.verification import CheckedEntry, Verification
 from fedmerit.ledger.summary import Payout, add_up
-from fedmerit.ledger.verification import CheckedEntry, Verification
 
 _LABEL = "fedmerit pay list 1"
 

@@ -13,8 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from fedmerit.disk.lock import WriterLock
+from fedmerit.display.tables import Table, Tabular, to_html
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
-from fedmerit.ledger.connection import (
+from fedmerit.ledger.file.connection import (
     Place,
     connect_reader,
     connect_writer,
@@ -22,9 +24,7 @@ from fedmerit.ledger.connection import (
     snapshot,
     translated,
 )
-from fedmerit.ledger.heads import Anchor, Head, append_head, read_log, require_continued
-from fedmerit.ledger.paylist import PayList, pay_list_of, require_one_origin
-from fedmerit.ledger.reading import (
+from fedmerit.ledger.file.reading import (
     RunInfo,
     Selection,
     StoredRound,
@@ -35,16 +35,16 @@ from fedmerit.ledger.reading import (
     read_round,
     read_runs,
 )
-from fedmerit.ledger.records import RoundRows
-from fedmerit.ledger.rows import Reader, identity_of
-from fedmerit.ledger.schema import Guard
-from fedmerit.ledger.signing import SigningKey
-from fedmerit.ledger.statement import read_statement
+from fedmerit.ledger.file.records import RoundRows
+from fedmerit.ledger.file.rows import Reader, identity_of
+from fedmerit.ledger.file.schema import Guard
+from fedmerit.ledger.file.writing import Writer
+from fedmerit.ledger.paylist import PayList, pay_list_of, require_one_origin
+from fedmerit.ledger.proof.heads import Anchor, Head, append_head, read_log, require_continued
+from fedmerit.ledger.proof.signing import SigningKey
+from fedmerit.ledger.proof.statement import read_statement
+from fedmerit.ledger.proof.verification import CheckedEntry, Trust, Verification, verify
 from fedmerit.ledger.summary import ClientSummary, Payout, read_payouts, read_summaries
-from fedmerit.ledger.verification import CheckedEntry, Trust, Verification, verify
-from fedmerit.ledger.writing import Writer
-from fedmerit.lock import WriterLock
-from fedmerit.tables import Table, Tabular, to_html
 from fedmerit.types import RoundRecord
 
 Keys = bytes | Collection[bytes]

@@ -4,13 +4,13 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fedmerit.columns import CLIENT
 from fedmerit.errors import LedgerCorruptError
-from fedmerit.ledger.reading import Selection
-from fedmerit.ledger.records import require_types
-from fedmerit.ledger.rows import every_row
-from fedmerit.ledger.schema import schema_of
-from fedmerit.ledger.values import integer
+from fedmerit.ledger.file.reading import Selection
+from fedmerit.ledger.file.records import require_types
+from fedmerit.ledger.file.rows import every_row
+from fedmerit.ledger.file.schema import schema_of
+from fedmerit.ledger.file.values import integer
+from fedmerit.records.columns import CLIENT
 from fedmerit.validation import check_count
 
 _LABEL_SINCE = next(column.since for column in CLIENT if column.name == "label")

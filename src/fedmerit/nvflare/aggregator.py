@@ -16,7 +16,7 @@ from nvflare.app_common.abstract.model import ModelLearnable, ModelLearnableKey
 from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
 from nvflare.app_common.app_constant import AppConstants
 
-from fedmerit.errors import InvalidInputError, UpdatesError
+from fedmerit.errors import Fault, InvalidInputError, Rule, UpdatesError
 from fedmerit.flags import Kind
 from fedmerit.ledger import SigningKey
 from fedmerit.nvflare.contribution import (
@@ -120,7 +120,7 @@ class MeritAggregator(ModelAggregator):
             try:
                 client = sender(shareable)
                 if not answers(shareable, self._current):
-                    raise InvalidInputError(ANOTHER_ROUND)
+                    raise InvalidInputError(ANOTHER_ROUND, fault=Fault(Rule.ROUND))
                 self._enter(client)
                 reply = read_shareable(shareable, server.layout, server.state.model)
                 self._replies[client] = reply
@@ -171,13 +171,13 @@ class MeritAggregator(ModelAggregator):
     def _enter(self, client: str) -> None:
         """Take note that a client has answered, once a round."""
         if not self._open_round:
-            raise InvalidInputError(ANOTHER_ROUND)
+            raise InvalidInputError(ANOTHER_ROUND, fault=Fault(Rule.ROUND))
         if client in self._seen:
-            raise InvalidInputError("a second reply in the same round")
+            raise InvalidInputError("a second reply in the same round", fault=Fault(Rule.ONCE))
         self._seen.add(client)
 
     def _refuse(self, client: str, error: InvalidInputError, fl_ctx: FLContext) -> None:
-        refusal = Rejection(client, clean(str(error)))
+        refusal = Rejection(client, clean(str(error)), fault=error.fault)
         self.log_warning(fl_ctx, f"{refusal.client}: {refusal.reason}", fire_event=False)
         if self._open_round:
             self._rejected[refusal] = None

@@ -12,8 +12,8 @@ from nvflare.apis.shareable import Shareable
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.app_constant import AppConstants
 
-from fedmerit.errors import InvalidInputError, UpdatesError
-from fedmerit.server.layout import Layout
+from fedmerit.errors import Fault, InvalidInputError, Rule, UpdatesError
+from fedmerit.server.layout import Layout, other_shape
 from fedmerit.server.replies import check_size, clean, cut_text, read_update
 from fedmerit.types import FloatArray
 
@@ -65,16 +65,18 @@ def read_shareable(shareable: Shareable, layout: Layout, start: FloatArray) -> R
     try:
         code = shareable.get_return_code()
         if code != ReturnCode.OK:
-            raise InvalidInputError(clean(f"error: {code}"))
+            text = clean(f"error: {code}")
+            raise InvalidInputError(text, fault=Fault(Rule.WORK, (cut_text(code),)))
         dxo = from_shareable(shareable)
     except InvalidInputError:
         raise
     except Exception as error:  # whatever FLARE makes of hostile content, it is no contribution
-        raise UpdatesError(clean(f"a reply must be a DXO, got {error}")) from None
+        text = clean(f"a reply must be a DXO, got {error}")
+        raise UpdatesError(text, fault=Fault(Rule.FORM, (clean(str(error)),))) from None
     kind = dxo.data_kind
     if not isinstance(kind, str) or kind not in (DataKind.WEIGHT_DIFF, DataKind.WEIGHTS):
         kinds = f"{DataKind.WEIGHT_DIFF.value} or {DataKind.WEIGHTS.value}"
-        raise UpdatesError(f"a reply must be {kinds}, got {cut_text(kind)}")
+        raise _other_form(f"a reply must be {kinds}", kind)
     return _read(dxo.data, dxo.meta, kind == DataKind.WEIGHTS, None, layout, start)
 
 
@@ -87,7 +89,7 @@ def read_model(model: FLModel, layout: Layout, start: FloatArray) -> Reply:
         The reply cannot be used; the message says why.
     """
     if model.params_type not in (ParamsType.DIFF, ParamsType.FULL):
-        raise UpdatesError(f"a reply must be DIFF or FULL, got {cut_text(model.params_type)}")
+        raise _other_form("a reply must be DIFF or FULL", model.params_type)
     whole = model.params_type == ParamsType.FULL
     return _read(model.params, model.meta or {}, whole, model.metrics, layout, start)
 
@@ -101,12 +103,18 @@ def _read(
     start: FloatArray,
 ) -> Reply:
     if not isinstance(sent, Mapping):
-        raise UpdatesError(f"a reply must hold arrays by name, got {cut_text(sent)}")
+        raise _other_form("a reply must hold arrays by name", sent)
     if meta.get(MetaKey.PROCESSED_ALGORITHM) is not None:
-        raise UpdatesError("arrays must be plain, got encrypted or compressed ones")
+        raise _other_form("arrays must be plain", "encrypted or compressed ones")
     steps = _claimed(meta.get(MetaKey.NUM_STEPS_CURRENT_ROUND))
     update = _read_arrays(sent, layout, start if whole else None)
     return Reply(update, steps, whole, metrics if isinstance(metrics, Mapping) else None)
+
+
+def _other_form(rule: str, found: object) -> UpdatesError:
+    """Return the refusal of what is not made as replies are."""
+    got = cut_text(found)
+    return UpdatesError(f"{rule}, got {got}", fault=Fault(Rule.FORM, (got,)))
 
 
 def _claimed(steps: object) -> int | None:
@@ -124,17 +132,17 @@ def _read_arrays(
     arrays: dict[str, NDArray[np.generic]] = {}
     for name, values in sent.items():
         if not isinstance(name, str):
-            raise UpdatesError(f"arrays must have text as names, got {cut_text(name)}")
+            raise _other_form("arrays must have text as names", name)
         if isinstance(values, np.generic):  # what arithmetic makes of an array without dimensions
             values = np.asarray(values)
         if type(values) is not np.ndarray:  # a subclass could compute anything
-            raise UpdatesError(f"{name[:40]} must be a NumPy array, got {type(values).__name__}")
+            raise _other_form(f"{name[:40]} must be a NumPy array", type(values).__name__)
         arrays[name] = values
 
     def read(name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
         values = arrays[name]
         if values.shape != shape:
-            raise UpdatesError(f"{name} must have shape {shape}, got {cut_text(values.shape)}")
+            raise other_shape(name, shape, cut_text(values.shape))
         return values.reshape(-1)
 
     update = np.empty(layout.parameters, dtype=layout.dtype)

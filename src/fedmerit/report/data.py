@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fedmerit import __version__
-from fedmerit.agreement_map import clients_in, unpack_agreement
 from fedmerit.errors import DataError
 from fedmerit.flags import Flag
+from fedmerit.records.agreement_map import clients_in, unpack_agreement
 from fedmerit.report.cliques import clique_order
 from fedmerit.report.ranking import Course
 from fedmerit.report.source import RunView

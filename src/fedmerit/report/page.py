@@ -16,8 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError
-from fedmerit.files import whole_file
 from fedmerit.report.data import page_data
 from fedmerit.report.source import RunView
 

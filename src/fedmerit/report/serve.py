@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from fedmerit.errors import DataError, FedMeritError, SettingError
 from fedmerit.ledger import StatementCheck, check_statement
-from fedmerit.ledger.statement import to_json
+from fedmerit.ledger.proof.statement import to_json
 from fedmerit.report.data import page_data
 from fedmerit.report.library import Library, check_served
 from fedmerit.report.page import embedded, render

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedmerit.columns import client_from
 from fedmerit.errors import DataError, LedgerError
 from fedmerit.ledger import Ledger, RunInfo, Verification
+from fedmerit.records.columns import client_from
 from fedmerit.report.table import Table
 from fedmerit.simulation.results import (
     CLIENT_COLUMNS,

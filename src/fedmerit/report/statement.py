@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError
-from fedmerit.files import whole_file
 from fedmerit.ledger import StatedRound, StatementCheck
 
 _STYLE = """

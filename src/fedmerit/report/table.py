@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.columns import CLIENT, values_of
 from fedmerit.errors import LedgerCorruptError
 from fedmerit.flags import Flag, Kind
-from fedmerit.ledger.records import RoundRows
+from fedmerit.ledger.file.records import RoundRows
+from fedmerit.records.columns import CLIENT, values_of
 from fedmerit.report.ranking import UNEXPLAINED, Course, Why
 from fedmerit.types import Rejection, RoundRecord
 

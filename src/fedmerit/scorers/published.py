@@ -12,7 +12,7 @@ from fedmerit.comparison import (
     pair_matrix,
 )
 from fedmerit.errors import SettingError, UpdatesError
-from fedmerit.kernels.published import sample_agreement
+from fedmerit.kernels.agreement import sample_agreement
 from fedmerit.quantisers import QuantileBins, to_signals
 from fedmerit.rng import seeds
 from fedmerit.types import Contributions, Pairs, Quantiser, RoundInputs

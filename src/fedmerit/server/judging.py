@@ -18,18 +18,18 @@ from fedmerit.aggregators.rules import combined, mean_of
 from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.aggregators.weighting import gated_weights
 from fedmerit.aggregators.weighting import weights as score_weights
-from fedmerit.agreement_map import pack_agreement
+from fedmerit.display.tables import Table, Tabular
 from fedmerit.errors import InvalidInputError
 from fedmerit.evidence.length import growth_of, kept_share
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.incentive.rewards import pay_round
+from fedmerit.records.agreement_map import pack_agreement
 from fedmerit.rng import stream
 from fedmerit.server.history import RoundHistory
 from fedmerit.server.layout import Layout
 from fedmerit.server.replies import Replies, norm
 from fedmerit.server.rules import RoundRules
-from fedmerit.tables import Table, Tabular
 from fedmerit.types import ClientRecord, Contributions, FloatArray, Rejection, RoundRecord
 from fedmerit.validation import MIN_CLIENTS, check_weights
 
@@ -135,7 +135,7 @@ class Result(Tabular):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the scores as bars, best first; needs ``fedmerit[report]``."""
-        from fedmerit.plots import plot_scores
+        from fedmerit.display.plots import plot_scores
 
         flags = [self.flags[client] for client in self.scores]
         return plot_scores(list(self.scores), list(self.scores.values()), flags, ax)

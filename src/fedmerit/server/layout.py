@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.errors import UpdatesError
+from fedmerit.errors import Fault, Rule, UpdatesError
 from fedmerit.types import FloatArray
 
 Array = NDArray[np.generic]
@@ -18,7 +18,10 @@ _STATISTICS = ("running_mean", "running_var", "moving_mean", "moving_variance")
 def other_shape(name: str, shape: tuple[int, ...], got: object) -> UpdatesError:
     """Return the refusal of an array that has another shape than the server's."""
     adapter = "; adapters must have the rank of the server's" if "lora_" in name.lower() else ""
-    return UpdatesError(f"{name or 'the vector'} must have shape {shape}, got {got}{adapter}")
+    return UpdatesError(
+        f"{name or 'the vector'} must have shape {shape}, got {got}{adapter}",
+        fault=Fault(Rule.SHAPE, (name, str(got))),
+    )
 
 
 class Layout:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.errors import InvalidInputError, SettingError, UpdatesError
+from fedmerit.errors import Fault, InvalidInputError, Rule, SettingError, UpdatesError
 from fedmerit.server.history import View
 from fedmerit.server.layout import Array, Layout, other_shape
 from fedmerit.types import FloatArray, Rejection, Signals
@@ -257,7 +257,7 @@ def read_sent(
             number = None if size is None else check_size("size", size)
             rows.read(len(used), partial(read, client, start))
         except InvalidInputError as error:
-            rejected.append(Rejection(client, clean(str(error))))
+            rejected.append(Rejection(client, clean(str(error)), fault=error.fault))
         else:
             used.append(client)
             claimed.append(int(number) if number and number.is_integer() else None)
@@ -283,7 +283,10 @@ def _read_arrays(
     layout: Layout, reply: object, start: FloatArray | None, into: FloatArray
 ) -> float:
     if not isinstance(reply, Mapping):
-        raise UpdatesError(f"a reply must be arrays by name, got {type(reply).__name__}")
+        kind = type(reply).__name__
+        raise UpdatesError(
+            f"a reply must be arrays by name, got {kind}", fault=Fault(Rule.FORM, (kind,))
+        )
     check_names("arrays", reply)
     arrays = {str(name): value for name, value in reply.items()}
 
@@ -328,12 +331,13 @@ def read_update(
         They are not; the message says why.
     """
     if names != layout.shapes.keys():
-        raise UpdatesError(_difference(set(layout.shapes), set(names)))
+        text = _difference(set(layout.shapes), set(names))
+        raise UpdatesError(text, fault=Fault(Rule.NAMES, (frozenset(names),)))
     with np.errstate(over="ignore"):
         for name, place in layout.places.items():
             values = read(name, layout.shapes[name])
             if values.dtype.kind not in _NUMBERS:
-                raise UpdatesError(f"{name} must be numbers, got {cut_text(values.dtype)}")
+                raise no_numbers(name, values.dtype)
             np.subtract(
                 values,
                 0 if model is None else model[place],
@@ -346,7 +350,8 @@ def read_update(
         for name in layout.places:
             check_finite(name, read(name, layout.shapes[name]))
         if not np.isfinite(into).all():
-            raise UpdatesError("the update must be finite, got a value beyond its type's range")
+            text = "the update must be finite, got a value beyond its type's range"
+            raise UpdatesError(text, fault=Fault(Rule.FINITE))
     return length
 
 
@@ -378,13 +383,16 @@ def _compact(rows: FloatArray, kept: Sequence[int]) -> FloatArray:
 def check_size(key: str, value: object) -> float:
     """Return the data size that a client claims under `key`."""
     if value is None:
-        raise InvalidInputError(f"metrics must have {key}, got none")
+        text = f"metrics must have {key}, got none"
+        raise InvalidInputError(text, fault=Fault(Rule.SIZE, (key,)))
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, list | bool) or not isinstance(value, int | float):
-        raise InvalidInputError(f"{key} must be a number, got {value!r}"[:LONGEST_REASON])
+        text = f"{key} must be a number, got {value!r}"[:LONGEST_REASON]
+        raise InvalidInputError(text, fault=Fault(Rule.SIZE, (key, repr(value)[:LONGEST_REASON])))
     if not math.isfinite(value) or not 0 < value <= _MOST_EXAMPLES:
-        raise InvalidInputError(f"{key} must be positive and at most 2^63 - 1, got {value}")
+        text = f"{key} must be positive and at most 2^63 - 1, got {value}"
+        raise InvalidInputError(text, fault=Fault(Rule.SIZE, (key, str(value))))
     return float(value)
 
 
@@ -399,11 +407,15 @@ def check_names(what: str, names: Iterable[object]) -> None:
     counts = Counter(map(str, names))
     for name in counts:
         if not name.isascii() and name != name.encode(errors="replace").decode():
-            raise UpdatesError(f"{what} must have names that are valid Unicode, got {name[:60]!r}")
+            raise UpdatesError(
+                f"{what} must have names that are valid Unicode, got {name[:60]!r}",
+                fault=Fault(Rule.NAMES, (name[:60],)),
+            )
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise UpdatesError(
-            f"{what} must have different names as text, got {cut_text(twice)!r} twice"
+            f"{what} must have different names as text, got {cut_text(twice)!r} twice",
+            fault=Fault(Rule.NAMES, (cut_text(twice), 2)),
         )
 
 
@@ -417,10 +429,21 @@ def as_array(name: str, value: object) -> Array:
     try:
         array = np.asarray(value)
     except Exception as error:  # somebody else's conversion
-        raise UpdatesError(f"{name} must be an array, got {cut_text(error)}") from None
+        raise UpdatesError(
+            f"{name} must be an array, got {cut_text(error)}",
+            fault=Fault(Rule.FORM, (name, cut_text(error))),
+        ) from None
     if array.dtype.kind not in _NUMBERS:
-        raise UpdatesError(f"{name} must be numbers, got {cut_text(array.dtype)}")
+        raise no_numbers(name, array.dtype)
     return array
+
+
+def no_numbers(name: str, kind: object) -> UpdatesError:
+    """Return the refusal of an array of something else than numbers."""
+    got = cut_text(kind)
+    return UpdatesError(
+        f"{name} must be numbers, got {got}", fault=Fault(Rule.NUMBERS, (name, got))
+    )
 
 
 def check_finite(name: str, values: Array) -> None:
@@ -428,7 +451,10 @@ def check_finite(name: str, values: Array) -> None:
     finite = np.isfinite(values)
     if not finite.all():
         where = int(np.argmin(finite))
-        raise UpdatesError(f"{name} must be finite, got {values[where]} at {where}")
+        raise UpdatesError(
+            f"{name} must be finite, got {values[where]} at {where}",
+            fault=Fault(Rule.FINITE, (name, str(values[where]), where)),
+        )
 
 
 def cut_text(value: object) -> str:

@@ -8,7 +8,8 @@ from functools import cached_property
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError, UnknownNameError
-from fedmerit.incentive.rewards import RewardRule, check_vesting, parse_reward
+from fedmerit.incentive.registry import parse_reward
+from fedmerit.incentive.rewards import RewardRule, check_vesting
 from fedmerit.ledger import SigningKey
 from fedmerit.panel import Panel
 from fedmerit.scorers import Merit, make_scorer

@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.display.tables import Table, to_html
 from fedmerit.errors import (
     CheckpointError,
     InvalidInputError,
@@ -59,7 +60,6 @@ from fedmerit.server.state import (
     to_plain,
     write_state,
 )
-from fedmerit.tables import Table, to_html
 from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
 from fedmerit.validation import check_layers, check_positions
 from fedmerit.version import __version__
@@ -450,11 +450,13 @@ class Server:
         return record
 
     def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
-        """Stop where every reply fails for one reason: no client can help that."""
-        reasons = {refusal.reason for refusal in rejected if refusal.kind is Kind.REFUSED}
+        """Stop where every reply fails for one cause: no client can help that."""
         refused = [refusal for refusal in rejected if refusal.kind is Kind.REFUSED]
-        if not len(replies.clients) and len(refused) > 1 and len(reasons) == 1:
-            raise RoundFailedError(f"all {len(refused)} replies were refused: {reasons.pop()}")
+        if len(replies.clients) or len(refused) < 2:
+            return
+        first = refused[0]
+        if first.fault is not None and all(other.fault == first.fault for other in refused):
+            raise RoundFailedError(f"all {len(refused)} replies were refused: {first.reason}")
 
     # --- what is known
 

@@ -18,12 +18,12 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import CheckpointError, DataError
 from fedmerit.evidence.bets import Wealth
 from fedmerit.evidence.past import Forecast, Sketches
-from fedmerit.files import whole_file
 from fedmerit.flags import Flag, Kind
-from fedmerit.incentive.rewards import RULES
+from fedmerit.incentive.registry import RULES
 from fedmerit.panel import Book, HeardRound, Panel
 from fedmerit.quantisers import QUANTISERS
 from fedmerit.reading.arrays import read_npz
@@ -213,7 +213,10 @@ def _flag(stored: dict[str, str] | None) -> Flag | None:
 
 def _plain_record(record: RoundRecord) -> dict[str, Any]:
     agreement = b64encode(record.agreement).decode()
-    return {**dataclasses.asdict(record), "agreement": agreement}
+    plain = {**dataclasses.asdict(record), "agreement": agreement}
+    for refused in plain["rejected"]:
+        del refused["fault"]
+    return plain
 
 
 def _record(stored: Mapping[str, Any]) -> RoundRecord:

@@ -9,8 +9,8 @@ from fedmerit.behaviours import Assignment
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.quantisers import Dequantiser
 from fedmerit.server import RoundRules
-from fedmerit.simulation.partition import Indices, dirichlet, iid, label_shards
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.data.partition import Indices, dirichlet, iid, label_shards
+from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.validation import check_count, check_number
 
 PARTITIONS = ("dirichlet", "iid", "shards")

@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from fedmerit.behaviours import Behaviour, ClientView, LocalData, Report
-from fedmerit.errors import UnknownNameError
+from fedmerit.errors import Fault, Rule, UnknownNameError
 from fedmerit.panel import Candidate, Heard
 from fedmerit.rng import stream
 from fedmerit.server import Server
@@ -18,13 +18,13 @@ from fedmerit.server.replies import Replies
 from fedmerit.simulation.accounts import Accounts
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
-from fedmerit.simulation.datasets import Dataset
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.network import Vector
-from fedmerit.simulation.partition import Indices
-from fedmerit.simulation.sequential import train_sequential
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.data.partition import Indices
 from fedmerit.simulation.task import make_task
-from fedmerit.simulation.training import TrainingJob
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.network import Vector
+from fedmerit.simulation.training.sequential import train_sequential
+from fedmerit.simulation.training.settings import TrainingJob
 from fedmerit.types import FloatArray, Rejection, RoundRecord
 
 
@@ -134,7 +134,9 @@ class Federation:
             reports = {c: self._report(c, number, state, clients, honest) for c in clients}
         used = [c for c in clients if np.isfinite(reports[c].update).all()]
         rejected = [
-            Rejection(self._account(c, number), "the update is not finite")
+            Rejection(
+                self._account(c, number), "the update is not finite", fault=Fault(Rule.FINITE)
+            )
             for c in clients
             if c not in used
         ]

@@ -8,7 +8,7 @@ import numpy as np
 from fedmerit.errors import SettingError
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 from fedmerit.simulation.federation import Federation
 from fedmerit.types import Contributions, Needs, RoundInputs, Scorer, needs_of
 

@@ -1,7 +1,7 @@
 """Results as CSV: one row per round, one per client and round.
 
-The columns of a client are those of :mod:`fedmerit.columns`, without pay. The bytes depend on the
-configuration and the seed only: times stay out, floats are written in full.
+The columns of a client are those of :mod:`fedmerit.records.columns`, without pay. The bytes depend
+on the configuration and the seed only: times stay out, floats are written in full.
 """
 
 import csv
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedmerit.columns import CLIENT, FLAG, REAL, VERSION, Column
 from fedmerit.errors import CheckpointError
 from fedmerit.flags import Flag
+from fedmerit.records.columns import CLIENT, FLAG, REAL, VERSION, Column
 from fedmerit.types import ClientRecord, RoundRecord
 
 # The second column is the task's metric, by its own name: accuracy, auc.
@@ -25,7 +25,7 @@ _LEFT_OUT = ("reward",)  # a simulation may be paid for or not, and is the same
 
 
 def client_columns(version: int = VERSION) -> tuple[Column, ...]:
-    """Return what clients.csv tells of a client, as of a version of :mod:`fedmerit.columns`."""
+    """Return what clients.csv tells of a client, as of a version of `records.columns`."""
     told = {c.name: c for c in CLIENT if c.since <= version and c.name not in _LEFT_OUT}
     return (*(told.pop(name) for name in _FIRST), *told.values())
 

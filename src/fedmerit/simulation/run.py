@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from fedmerit.disk.lock import WriterLock
 from fedmerit.errors import CheckpointError
-from fedmerit.lock import WriterLock
 from fedmerit.simulation.checkpoint import (
     Checkpoint,
     load_checkpoint,

@@ -17,12 +17,12 @@ from fedmerit.errors import SettingError
 from fedmerit.rng import stream
 from fedmerit.simulation.clicks.log import TEST, TRAIN, ClickLog
 from fedmerit.simulation.config import DinChoice, FederationConfig
-from fedmerit.simulation.datasets import Dataset
-from fedmerit.simulation.din import build_din, din_scores, embedding_rows
+from fedmerit.simulation.data.datasets import Dataset
+from fedmerit.simulation.data.partition import Indices, natural
 from fedmerit.simulation.metrics import auc, log_loss
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network, Vector
-from fedmerit.simulation.partition import Indices, natural
+from fedmerit.simulation.training.din import build_din, din_scores, embedding_rows
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network, Vector
 
 # A client without two samples has no order to shuffle and no agreement to show.
 _LEAST_ROWS = 2

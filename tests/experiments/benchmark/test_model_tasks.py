@@ -6,15 +6,15 @@ import torch
 
 from fedmerit.behaviours import parse_behaviour
 from fedmerit.errors import DataError, UnknownNameError
-from fedmerit.experiments.benchmark.models import corpus, images
 from fedmerit.experiments.benchmark.models.combine import flatten, same_bits
 from fedmerit.experiments.benchmark.models.federation import make_cast
-from fedmerit.experiments.benchmark.models.networks import AttentionBlock
-from fedmerit.experiments.benchmark.models.registry import TASKS, make_task
-from fedmerit.experiments.benchmark.models.task import Training
+from fedmerit.experiments.benchmark.models.tasks import corpus, images
+from fedmerit.experiments.benchmark.models.tasks.networks import AttentionBlock
+from fedmerit.experiments.benchmark.models.tasks.registry import TASKS, make_task
+from fedmerit.experiments.benchmark.models.tasks.task import Training
 from fedmerit.experiments.benchmark.models.training import evaluate, sent_state, train_client
 from fedmerit.rng import stream
-from fedmerit.simulation.idx import IDX_FILES, encode_idx
+from fedmerit.simulation.data.idx import IDX_FILES, encode_idx
 
 # Trained values that are sent, running statistics among them, and clients.
 SENT = {

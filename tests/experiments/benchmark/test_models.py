@@ -27,8 +27,8 @@ from fedmerit.experiments.benchmark.models.combine import (
 )
 from fedmerit.experiments.benchmark.models.federation import Cast, accuracy, federate, make_cast
 from fedmerit.experiments.benchmark.models.ours import judge
-from fedmerit.experiments.benchmark.models.registry import TASKS
-from fedmerit.experiments.benchmark.models.task import Task, Training
+from fedmerit.experiments.benchmark.models.tasks.registry import TASKS
+from fedmerit.experiments.benchmark.models.tasks.task import Task, Training
 from fedmerit.experiments.benchmark.models.training import (
     evaluate,
     make_module,

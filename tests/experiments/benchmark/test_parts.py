@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from fedmerit.evidence.cohort import find_cohort
-from fedmerit.experiments.benchmark.attacks import judge
-from fedmerit.experiments.benchmark.free_riders import FULL, QUICK, configure, detect
-from fedmerit.experiments.benchmark.game import PerceptronGame
-from fedmerit.experiments.benchmark.holdings import FEW, SETUPS, unit
-from fedmerit.experiments.benchmark.null import decisions, null_reports
+from fedmerit.experiments.benchmark.attacks.benchmark import judge
+from fedmerit.experiments.benchmark.contribution.game import PerceptronGame
+from fedmerit.experiments.benchmark.contribution.holdings import FEW, SETUPS, unit
+from fedmerit.experiments.benchmark.free_riders.benchmark import FULL, QUICK, configure, detect
+from fedmerit.experiments.benchmark.null.benchmark import decisions, null_reports
 from fedmerit.experiments.benchmark.panel import Panel
 from fedmerit.flags import Flag, Kind
 from fedmerit.scorers import SCORERS, Merit
-from fedmerit.simulation import datasets
-from fedmerit.simulation.models import build_model
-from fedmerit.simulation.network import Network
+from fedmerit.simulation.data import datasets
+from fedmerit.simulation.training.models import build_model
+from fedmerit.simulation.training.network import Network
 from fedmerit.types import Contributions, Pairs, RoundInputs
 from tests.evidence.cohorts import result_from
 

@@ -11,15 +11,15 @@ from fedmerit.aggregators.touched import mean_over_touching
 from fedmerit.behaviours import Assignment, FakeData, LabelFlip, Lazy, LocalData
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.server import RoundRules
-from fedmerit.simulation import datasets
 from fedmerit.simulation.clicks.generator import generate_events
 from fedmerit.simulation.clicks.log import TEST, LogSettings, build_log
 from fedmerit.simulation.config import DinChoice, FederationConfig
+from fedmerit.simulation.data import datasets
 from fedmerit.simulation.federation import Federation
 from fedmerit.simulation.metrics import auc, log_loss
 from fedmerit.simulation.observe import observe_rounds
 from fedmerit.simulation.run import run
-from fedmerit.simulation.training import LocalTraining
+from fedmerit.simulation.training.settings import LocalTraining
 
 CONFIG = FederationConfig(
     users=20,

@@ -9,11 +9,17 @@ from fedmerit.errors import SettingError
 from fedmerit.rng import stream
 from fedmerit.simulation.clicks.generator import generate_events
 from fedmerit.simulation.clicks.log import LogSettings, build_log
-from fedmerit.simulation.din import DinChoice, build_din, din_scores, embedding_rows, train_dins
-from fedmerit.simulation.local import train_together
-from fedmerit.simulation.network import Network
-from fedmerit.simulation.sequential import train_sequential
-from fedmerit.simulation.training import LocalTraining, TrainingJob
+from fedmerit.simulation.training.din import (
+    DinChoice,
+    build_din,
+    din_scores,
+    embedding_rows,
+    train_dins,
+)
+from fedmerit.simulation.training.local import train_together
+from fedmerit.simulation.training.network import Network
+from fedmerit.simulation.training.sequential import train_sequential
+from fedmerit.simulation.training.settings import LocalTraining, TrainingJob
 
 pytestmark = pytest.mark.kernel
 

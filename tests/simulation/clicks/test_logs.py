@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from fedmerit.errors import DataError, UnknownNameError
-from fedmerit.simulation.catalogue import CATALOGUE, fetch, find_source, is_ready, load
 from fedmerit.simulation.clicks.events import Events
 from fedmerit.simulation.clicks.generator import generate_events
 from fedmerit.simulation.clicks.kuairand import read_kuairand
 from fedmerit.simulation.clicks.log import TEST, TRAIN, VALID, LogSettings, build_log
 from fedmerit.simulation.clicks.movielens import RatingsWheel, fetch_movielens, read_ratings
 from fedmerit.simulation.clicks.taobao import read_display_ads, read_user_behavior
+from fedmerit.simulation.data.catalogue import CATALOGUE, fetch, find_source, is_ready, load
 
 LOG = "user_id,video_id,time_ms,is_click,play_time_ms,tab\n"
 KUAIRAND = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fedmerit.experiments.fingerprint import Sources
-from fedmerit.simulation.datasets import Dataset
+from fedmerit.simulation.data.datasets import Dataset
 
 RowT = TypeVar("RowT")
 Cell = tuple[object, ...]
@@ -114,7 +114,8 @@ class Benchmark(Results[RowT]):
     def sources(self) -> Sources:
         """All that a run calls; how results are shown is apart."""
         kind = type(self)
-        return Sources.of(kind, *self.chosen, closed=(f"{kind.__module__}_page", __name__))
+        room = kind.__module__.rpartition(".")[0]
+        return Sources.of(kind, *self.chosen, closed=(f"{room}.page", __name__))
 
     def row_code(self, row: RowT) -> str:
         """Return the code of the row's cell."""

@@ -8,11 +8,11 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError, MissingExtraError
 from fedmerit.experiments.benchmark.base import Results, RowT
 from fedmerit.experiments.fingerprint import write_page
 from fedmerit.experiments.picture import save
-from fedmerit.files import whole_file
 
 CODE = "code"  # the column with the fingerprint of the code that decided a row
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from fedmerit.errors import UnknownNameError
-from fedmerit.experiments.benchmark.attacks import Attacks
+from fedmerit.experiments.benchmark.attacks.benchmark import Attacks
 from fedmerit.experiments.benchmark.base import Results
-from fedmerit.experiments.benchmark.contribution import Contribution
-from fedmerit.experiments.benchmark.free_riders import FreeRiders
+from fedmerit.experiments.benchmark.contribution.benchmark import Contribution
+from fedmerit.experiments.benchmark.free_riders.benchmark import FreeRiders
 from fedmerit.experiments.benchmark.models.benchmark import Models
-from fedmerit.experiments.benchmark.null import Null
+from fedmerit.experiments.benchmark.null.benchmark import Null
 
 BENCHMARKS: dict[str, type[Results[Any]]] = {
     kind.name: kind for kind in (Attacks, Contribution, FreeRiders, Models, Null)

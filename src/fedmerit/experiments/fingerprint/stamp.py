@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedmerit.disk.files import whole_file
 from fedmerit.errors import DataError
 from fedmerit.experiments.fingerprint.code import Code, Sources
-from fedmerit.files import whole_file
 from fedmerit.version import __version__
 
 _STAMP = re.compile(r"\n+\*Made by fedmerit [^\n]*\*\n\n<!-- code\n(?P<fields>.*?)\n-->\s*\Z", re.S)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.errors import DataError, UnknownNameError
-from fedmerit.simulation.cache import array_digest
 from fedmerit.simulation.clicks.events import Events, Ids
+from fedmerit.simulation.data.cache import array_digest
 from fedmerit.validation import check_count
 
 TRAIN, VALID, TEST = 0, 1, 2

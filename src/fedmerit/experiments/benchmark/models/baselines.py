@@ -7,7 +7,7 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from fedmerit.experiments.benchmark.models.federation import Cast, Settle, accuracy, federate
-from fedmerit.experiments.benchmark.models.task import State, Task
+from fedmerit.experiments.benchmark.models.tasks.task import State, Task
 from fedmerit.experiments.fingerprint import Sources
 from fedmerit.experiments.kept import LIBRARIES, digest, kept
 

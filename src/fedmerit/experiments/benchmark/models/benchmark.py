@@ -11,13 +11,13 @@ from fedmerit.experiments.benchmark.base import BEHAVIOURS_MODULE, Results, Tabl
 from fedmerit.experiments.benchmark.models.cells import BEHAVIOURS, QUICK, Bench
 from fedmerit.experiments.benchmark.models.federation import SHARE
 from fedmerit.experiments.benchmark.models.page import draw, page, tables
-from fedmerit.experiments.benchmark.models.registry import TASKS
+from fedmerit.experiments.benchmark.models.tasks.registry import TASKS
 from fedmerit.experiments.benchmark.rows import ModelRow
 from fedmerit.experiments.fingerprint import Sources
 from fedmerit.validation import check_number
 
 Cell = tuple[str, int, str, float]  # task, seed, behaviour, share
-TASKS_MODULE = "fedmerit.experiments.benchmark.models.registry"
+TASKS_MODULE = "fedmerit.experiments.benchmark.models.tasks.registry"
 # The cache of federations decides nothing.
 CLOSED = ("fedmerit.experiments.benchmark.models.baselines",)
 

@@ -18,7 +18,7 @@ from fedmerit.experiments.benchmark.models.federation import (
     make_cast,
 )
 from fedmerit.experiments.benchmark.models.ours import Ours, judge
-from fedmerit.experiments.benchmark.models.registry import make_task
+from fedmerit.experiments.benchmark.models.tasks.registry import make_task
 from fedmerit.experiments.benchmark.models.training import sent_state
 from fedmerit.experiments.benchmark.rows import ModelRow
 

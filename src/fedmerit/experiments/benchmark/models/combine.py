@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.experiments.benchmark.models.task import State, StateLike
+from fedmerit.experiments.benchmark.models.tasks.task import State, StateLike
 
 
 def fedavg(model: StateLike, sent: Mapping[str, StateLike], sizes: Mapping[str, int]) -> State:

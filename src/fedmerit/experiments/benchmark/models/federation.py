@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedmerit.behaviours import Assignment, Behaviour, ClientView, Honest, Stale
 from fedmerit.experiments.benchmark.models.combine import flatten, unflatten
-from fedmerit.experiments.benchmark.models.task import State, StateLike, Task
+from fedmerit.experiments.benchmark.models.tasks.task import State, StateLike, Task
 from fedmerit.experiments.benchmark.models.training import evaluate, sent_state, train_client
 from fedmerit.rng import stream
 

@@ -8,7 +8,7 @@ from math import nan
 import numpy as np
 
 from fedmerit.experiments.benchmark.models.federation import Cast
-from fedmerit.experiments.benchmark.models.task import State, StateLike
+from fedmerit.experiments.benchmark.models.tasks.task import State, StateLike
 from fedmerit.flags import Kind
 from fedmerit.server import Result, Server
 

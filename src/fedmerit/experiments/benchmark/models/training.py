@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from fedmerit.behaviours import LocalData
-from fedmerit.experiments.benchmark.models.task import State, StateLike, Task, Training
-from fedmerit.simulation.network import one_thread
+from fedmerit.experiments.benchmark.models.tasks.task import State, StateLike, Task, Training
+from fedmerit.simulation.training.network import one_thread
 
 _EVALUATION_BATCH = 1000
 

@@ -1,0 +1,1 @@
+"""Riders that make their report from nothing: zeros, or noise of some kind."""

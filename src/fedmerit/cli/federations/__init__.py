@@ -1,0 +1,1 @@
+"""Commands that run federations on this machine, and their data."""

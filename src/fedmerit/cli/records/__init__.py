@@ -1,0 +1,1 @@
+"""Commands that show, check and pay what was recorded."""

@@ -1,0 +1,1 @@
+"""Every behaviour against every score."""

@@ -1,0 +1,1 @@
+"""Whether scores rank clients by what they contributed."""

@@ -1,0 +1,1 @@
+"""The free-rider benchmark of others, in our simulator."""

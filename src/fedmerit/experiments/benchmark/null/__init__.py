@@ -1,0 +1,1 @@
+"""How often clients without private work are taken to have worked."""

@@ -1,0 +1,1 @@
+"""The SQLite file: opened, its tables, and rows written and read back."""

@@ -1,0 +1,1 @@
+"""What makes a ledger provable: canonical bytes, hashes, signatures, heads, statements, checks."""
