@@ -115,3 +115,20 @@ def test_reputation_does_not_follow_length():
 def test_permuting_clients_permutes_scores(method):
     updates, order = example_round(), np.array([3, 0, 5, 1, 4, 2])
     assert scores(updates[order], method) == pytest.approx(scores(updates, method)[order])
+
+
+def test_coast_values_earlier_reports_by_where_the_model_goes_now():
+    now = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
+    told_it, told_else = [5.0, 4.0, 0.1, 0.1], [0.1, 0.1, 0.0, -9.0]
+    previous = np.array([[told_it], [told_else]])
+    assert scores(now, "coast", previous=previous) == pytest.approx([1.0, 0.0])
+
+
+def test_coast_without_a_past_values_the_report_and_by_layer():
+    updates = np.array([[2.0, 2.0, 0.0, 0.0], [2.0, 2.0, 1.0, -1.0]])
+    assert scores(updates[:1].repeat(2, axis=0), "coast") == pytest.approx([1.0, 1.0])
+    one_layer, two = (scores(updates, "coast", layers=layers) for layers in ([0] * 4, [0, 0, 1, 1]))
+    mean = updates.mean(axis=0) / np.linalg.norm(updates.mean(axis=0))
+    # In a layer of its own a small value is large.
+    assert two[1] == pytest.approx(mean @ [1, 1, 1, -1] / 2)
+    assert one_layer[1] == pytest.approx(mean @ [1, 1, 0, 0] / np.sqrt(2))

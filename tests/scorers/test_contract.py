@@ -14,7 +14,7 @@ from tests.conftest import example_round
 pytestmark = pytest.mark.kernel
 every_scorer = pytest.mark.parametrize("method", sorted(SCORERS))
 # Scores of others: they draw nothing, and do not take off what chance would give.
-BASELINES = ["cosine", "foolsgold", "krum", "norm", "reputation"]
+BASELINES = ["coast", "cosine", "foolsgold", "krum", "norm", "reputation"]
 OURS = sorted(set(SCORERS) - set(BASELINES))
 # What each scorer can tell beside scores, flags and eligibility; the rest is None.
 AGREED = {"pairs.score", "pairs.agreement", "pairs.chance"}
@@ -42,6 +42,7 @@ TELLS = {
     "merit": {"pairs.score", "pairs.z", "p_values", "work", *EVIDENCE},
     "norm": set(),
     "pca": AGREED,
+    "coast": set(),
     "reputation": {"pairs.score", "work"},
 }
 
@@ -169,7 +170,8 @@ def test_who_refuses_levels_says_so_beforehand(method):
 def test_explains_itself(method):
     text = fedmerit.score(example_round(), method=method, rng=0).explain(0)
     assert text.startswith("client 0: score ")
-    assert ("peers" in text) == (method != "norm")  # a norm is nobody else's business
+    # A norm is nobody else's business, and what came true is everybody's.
+    assert ("peers" in text) == (method not in ("coast", "norm"))
 
 
 def test_explanations_have_no_minus_zero():

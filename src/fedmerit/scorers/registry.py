@@ -4,6 +4,7 @@
 name             what is scored
 ===============  ================================================================================
 ``ca``           correlated agreement, one score matrix for all pairs (published)
+``coast``        baseline: earlier reports by where the model goes now (after CoAst)
 ``conditional``  agreement given public information: evidence of private work
 ``cosine``       baseline: cosine with the mean update (CGSV)
 ``exact``        pairwise correlated agreement in expectation
@@ -28,6 +29,7 @@ from fedmerit.quantisers import make_quantiser
 from fedmerit.rng import RandomSource, as_generator
 from fedmerit.scorers.baselines import (
     CosineToMean,
+    CrossRound,
     FoolsGold,
     KrumScore,
     Reputation,
@@ -43,6 +45,7 @@ from fedmerit.validation import check_round
 
 SCORERS: dict[str, Callable[..., Scorer]] = {
     "ca": CorrelatedAgreement,
+    "coast": CrossRound,
     "conditional": ConditionalPCA,
     "cosine": CosineToMean,
     "exact": ExactPCA,
@@ -95,8 +98,8 @@ def score(
         One update (local model minus global model, flattened) per client.
     method : str or Scorer
         ``"merit"`` (default), ``"conditional"`` (evidence of private work), ``"exact"``, ``"pca"``
-        (as published), ``"ca"``, a baseline (``"cosine"``, ``"foolsgold"``, ``"krum"``,
-        ``"norm"``, ``"reputation"``), or a scorer of your own.
+        (as published), ``"ca"``, a baseline (``"coast"``, ``"cosine"``, ``"foolsgold"``,
+        ``"krum"``, ``"norm"``, ``"reputation"``), or a scorer of your own.
     public : (d,) or (r, d) array, optional
         What every client knows: the last global update, the current global model, ...
     layers : (d,) integers, optional
