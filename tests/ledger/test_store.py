@@ -384,8 +384,8 @@ def test_configuration_must_be_plain(path: Path, config) -> None:
 
 def test_a_dataclass_is_a_configuration(path: Path) -> None:
     with Ledger.open(path) as ledger:
-        ledger.start_run(Rejection("a", "b"), "1")
-        assert ledger.runs()[0].config == {"client": "a", "reason": "b", "kind": "refused"}
+        ledger.start_run(Flag(Kind.COPY, twin="b"), "1")
+        assert ledger.runs()[0].config == {"kind": "copy", "detail": "", "twin": "b"}
 
 
 def test_a_forgotten_ledger_lets_the_next_writer_in(path: Path) -> None:
