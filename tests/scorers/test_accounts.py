@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.scorers.accounts import once, set_apart, shared_work
+from fedmerit.scorers.information import once, set_apart, shared_work
 
 SIZE = 6000
 

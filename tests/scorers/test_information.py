@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from fedmerit import Flag, Kind
 from fedmerit.scorers import Merit
-from fedmerit.scorers.accounts import once, shared_work
-from fedmerit.scorers.information import shrunk, tell
+from fedmerit.scorers.information import once, shared_work, shrunk, tell
 from fedmerit.validation import check_round
 
 CLIENTS, SIZE = 20, 6000

@@ -38,9 +38,8 @@ from fedmerit.evidence.cohort import (
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
-from fedmerit.scorers.accounts import once, shared_work
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.scorers.information import shrunk, tell
+from fedmerit.scorers.information import once, shared_work, shrunk, tell
 from fedmerit.types import Contributions, FloatArray, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
