@@ -34,6 +34,7 @@ from fedmerit.types import (
     RoundRecord,
     Scorer,
     Signals,
+    needs_of,
 )
 from fedmerit.version import __version__
 
@@ -81,6 +82,7 @@ __all__ = [
     "__version__",
     "aggregate",
     "gated_weights",
+    "needs_of",
     "required_parameters",
     "reward_rule",
     "sample_size",

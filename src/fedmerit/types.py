@@ -445,7 +445,7 @@ class Scorer(Protocol):
     """Scores the clients of one round.
 
     A scorer that asks for more than updates, public vectors and layers has an attribute `needs`, a
-    `Needs`; one that wraps another hands on the other's.
+    `Needs`; one that wraps another hands on the other's, which `needs_of` tells of any scorer.
     """
 
     def score(self, inputs: RoundInputs, rng: np.random.Generator) -> Contributions:

@@ -52,6 +52,8 @@ def check_number(
 ) -> float:
     """Check a finite real setting against open or closed bounds."""
     try:
+        if isinstance(value, bool | str | bytes):
+            raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise SettingError(f"{name} must be a number, got {value!r}") from None

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord
-from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvg, FedAvgM, FedYogi
 
 from fedmerit import Ledger
 from fedmerit.errors import CheckpointError
@@ -233,3 +233,62 @@ def test_a_model_that_grows_within_a_run_is_an_error():
 
     with pytest.raises(ValueError, match="must have the arrays of the one before"):
         start(FedMerit(Growing(fraction_evaluate=0.0), seed=3), Federation())
+
+
+INSIDE = {
+    "FedAdagrad": partial(FedAdagrad, eta=0.05),
+    "FedAdam": partial(FedAdam, eta=0.05),
+    "FedAvgM": partial(FedAvgM, server_momentum=0.9),
+    "FedYogi": partial(FedYogi, eta=0.05),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_what_the_strategy_inside_has_gathered_goes_on(name, tmp_path, monkeypatch):
+    """Moments and momentum: three rounds and three more are six."""
+    monkeypatch.setattr("random.sample", lambda population, k: sorted(population)[:k])
+
+    def after(path, parts):
+        done = 0
+        for rounds in parts:
+            ours = FedMerit(INSIDE[name](fraction_evaluate=0.0), ledger=path, seed=5)
+            result = start(ours, Federation(first_round=done + 1), rounds=rounds)
+            done += rounds
+        return result.arrays, content(path)
+
+    whole, entries = after(tmp_path / "whole.ledger", (6,))
+    again, entries_again = after(tmp_path / "again.ledger", (3, 3))
+    assert_same(whole, again)
+    assert entries == entries_again
+
+
+def test_settings_of_the_strategy_inside_may_change(tmp_path):
+    path = tmp_path / "run.ledger"
+    start(FedMerit(FedAdam(eta=0.05), ledger=path, seed=5), Federation(), rounds=2)
+    ours = FedMerit(FedAdam(eta=0.01), ledger=path, seed=5)
+    start(ours, Federation(first_round=3), rounds=1)
+    assert ours.inner.eta == 0.01
+    assert ours.inner.m_t.keys() == initial().keys()
+
+
+def test_a_run_goes_on_with_the_rules_that_its_ledger_records(tmp_path):
+    path = tmp_path / "run.ledger"
+    start(strategy(path), Federation(), rounds=2)
+    before = content(path)
+    with pytest.raises(CheckpointError, match="got another reward"):
+        start(strategy(path, reward="positive:budget=900"), Federation(first_round=3), rounds=1)
+    assert content(path) == before
+    registered = tuple(str(FIRST + row) for row in range(CLIENTS))
+    start(strategy(path, registered=registered), Federation(first_round=3), rounds=1)
+    assert [run[0] for run in content(path)[0]] == [3]
+
+
+def test_a_state_that_is_gone_and_another_seed_are_told(tmp_path, caplog):
+    path = tmp_path / "run.ledger"
+    start(strategy(path), Federation(), rounds=1)
+    with caplog.at_level(logging.WARNING, "flwr"):
+        start(strategy(path, seed=6), Federation(first_round=2), rounds=1)
+        assert "the run goes on with its own seed, 3, not with 6" in caplog.messages
+        state_path(path).unlink()
+        start(strategy(path), Federation(first_round=3), rounds=1)
+    assert any("its state is not beside it: a new run begins" in line for line in caplog.messages)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fedmerit import Flag, Kind, Ledger, RoundRules, Server, score
+from fedmerit import SCORERS, Flag, Kind, Ledger, Needs, RoundRules, Server, score
 from fedmerit.errors import (
     Fault,
     FedMeritError,
@@ -858,3 +858,22 @@ def test_a_scorer_of_ones_own_is_used():
 def test_errors_are_of_one_family():
     with pytest.raises(FedMeritError):
         Server(model(), nonsense=1)
+
+
+def test_a_server_that_was_closed_settles_nothing(tmp_path):
+    server = new(ledger=tmp_path / "run.ledger")
+    server.close()
+    with pytest.raises(SettingError, match="must be open to settle a round"):
+        server.settle(updates={"a": np.ones(server.model.size), "b": np.ones(server.model.size)})
+    assert server.round == 0
+
+
+@pytest.mark.parametrize("wrong", [{"norm_bound": "3"}, {"alpha": "5"}, {"alpha": True}])
+def test_a_number_as_text_is_refused_before_anybody_trains(wrong):
+    with pytest.raises(SettingError, match="must be a number"):
+        Server(np.zeros(10), weighting="gated", **wrong)
+
+
+def test_a_wrapper_around_any_scorer_can_hand_on_what_it_needs():
+    for name in SCORERS:
+        assert isinstance(needs_of(make_scorer(name)), Needs)

@@ -18,6 +18,7 @@ from fedmerit.aggregators.weighting import ALPHA
 from fedmerit.errors import SettingError
 from fedmerit.flags import Flag
 from fedmerit.flower.arrays import named
+from fedmerit.flower.inner import as_made, changed_since, gathered, restore
 from fedmerit.flower.metrics import combine, guarded, readable, scalars
 from fedmerit.flower.panel import Hearing
 from fedmerit.flower.replies import Asked, ReadReplies, changed, read_replies
@@ -123,11 +124,12 @@ class FedMerit(Strategy):
         self._kept = {"older": older, "remembered": remembered}
         # The inner strategy's own hooks; `start` puts ours in their place.
         self._hooks: dict[str, Any] = {name: getattr(self.inner, name) for name in _HOOKS}
+        self._made = gathered(self.inner)
         self._server: Server | None = None
         self._given: ArrayRecord | None = None
         self._arrays: ArrayRecord | None = None
         self._published: ArrayRecord | None = None
-        self._continued = False
+        self._continued, self._before = False, 0
         self._asked, self._asked_evaluate = Asked(), Asked()
         self._hearing: Hearing | None = None
         self._evaluates = False
@@ -257,11 +259,13 @@ class FedMerit(Strategy):
                 about={"engine": "flower", "strategy": self._about()["strategy"]},
                 kept=self._kept,
                 say=lambda line: log(INFO, line),
+                warn=lambda line: log(WARNING, line),
             )
+            made = restore(self.inner, self._server.beside)
             self._given, self._arrays = arrays, arrays
-            self._continued = self._server.round > 0
+            self._continued, self._before = self._server.round > 0, self._server.round
             if self._server.round:
-                self._arrays = _record_of(self._server.model)
+                self._arrays = _record_of({**self._server.model, **made})
                 if any(not np.array_equal(self._arrays[n].numpy(), v) for n, v in named(arrays)):
                     log(
                         WARNING,
@@ -351,7 +355,9 @@ class FedMerit(Strategy):
         if not admitted:
             log(WARNING, "round %d skipped: every client is excluded", record.round)
             return None, None
-        arrays, metrics = self._hooks["aggregate_train"](server_round, admitted)
+        # Its rounds go on as well: FedAdam's first steps are corrected for being the first.
+        number = server_round + self._before
+        arrays, metrics = self._hooks["aggregate_train"](number, admitted)
         if arrays is None:
             return None, metrics
         combined = dict(named(arrays))
@@ -360,6 +366,8 @@ class FedMerit(Strategy):
             return None, metrics
         # It goes into the state with the round: a server that starts again goes on from it.
         server.publish(combined)
+        made = as_made(combined, server.model)
+        server.beside = changed_since(self._made, self.inner) | made
         self._published = arrays
         return arrays, metrics
 

@@ -207,6 +207,7 @@ class MeritAggregator(ModelAggregator):
                 about={"engine": "nvflare", "strategy": type(self).__name__},
                 kept={"older": self.older, "remembered": self.remembered},
                 say=lambda line: self.log_info(fl_ctx, line),
+                warn=lambda line: self.log_warning(fl_ctx, line),
             )
         except Exception as error:  # FLARE would log any, and run without a ledger
             self.system_panic(f"the ledger cannot be used: {error}", fl_ctx)

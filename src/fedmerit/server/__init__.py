@@ -8,10 +8,11 @@
 `judging`     a round as pure functions: screen, score, weigh, pay; combine
 `hearing`     a judged round before its panel
 `history`     what is known from round to round: history, totals, all of it
-`result`      what a round came to, by client
 `state`       all of it in one file
+`expected`    what such a file must be made of
 `opening`     a new server, or the one that an earlier process left
 `summary`     rounds for an engine's log
+`warm_up`     kernels compiled ahead
 ============  ===================================================================================
 """
 

@@ -43,6 +43,7 @@ _META: Mapping[str, Any] = {
     "vector": bool,
     "arrays": Sequence[tuple[str, Sequence[int], str]],
     "fixed": Sequence[str],
+    "beside": Sequence[str],
 }
 _LEAST = {"round": 0, "older": 1, "remembered": 0}
 _FINITE = ("models", "model", "reports", "testimony", "sketches", "forecast")

@@ -32,13 +32,17 @@ def open_server(
     about: Mapping[str, object],
     kept: Mapping[str, Any],
     say: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> Server:
     """Return the server that continues the run in `ledger`, or starts one with `arrays`.
 
-    `say` gets a line for the engine's log where a run is continued.
+    `say` gets a line for the engine's log where a run is continued, `warn` one where it cannot be.
     """
     state = None if ledger is None else state_path(ledger)
-    if ledger is None or state is None or not (resume and state.is_file()):
+    continued = ledger is not None and resume and state_path(ledger).is_file()
+    if ledger is not None and resume and ledger.is_file() and not continued:
+        warn(f"{ledger} has a run, but its state is not beside it: a new run begins")
+    if state is None or not continued:
         return Server(
             arrays,
             rules=rules,
@@ -57,5 +61,7 @@ def open_server(
             f"{state} belongs to a model with other arrays than the one given: start with that "
             "model, or with another ledger, or with resume=False for a new run"
         )
+    if seed is not None and seed != server.seed:
+        warn(f"the run goes on with its own seed, {server.seed}, not with {seed}")
     say(f"continuing the run of {ledger} after round {server.round}")
     return server

@@ -53,6 +53,7 @@ from fedmerit.server.layout import Array, Layout
 from fedmerit.server.replies import WHOLE, Replies, Sight, as_array, check_names, read_sent, runs
 from fedmerit.server.rules import RoundRules, check_run
 from fedmerit.server.state import (
+    differences,
     from_plain,
     read_state,
     state_arrays,
@@ -146,6 +147,9 @@ class Server:
         # What the panel needs of the round under way.
         self._seated: Judgement | None = None
         self._bench: Bench | None = None
+        # What an engine wants to find again beside the state; arrays by name.
+        self.beside: Mapping[str, NDArray[np.generic]] = {}
+        self._closed = False
         self.clock = Clock()
         self._vector = not isinstance(model, Mapping)
         arrays = self._arrays(model)
@@ -321,6 +325,8 @@ class Server:
 
     def judge_replies(self, replies: Replies, rejected: Sequence[Rejection] = ()) -> Result:
         """Judge replies that an engine has read, beside those that it had to refuse."""
+        if self._closed:
+            raise SettingError("a server must be open to settle a round, got one that was closed")
         self.write()
         self._fail_together(replies, rejected)
         if not replies.part and self.state.history.view.positions is not None:
@@ -502,6 +508,8 @@ class Server:
                 arrays[name] = np.asarray(positions)
         for number, values in enumerate(self._fixed.values()):
             arrays[f"fixed-{number}"] = values
+        for number, values in enumerate(self.beside.values()):
+            arrays[f"beside-{number}"] = values
         kinds = {name: str(dtype) for name, dtype in self.layout.dtypes.items()}
         meta |= {
             "software": __version__,
@@ -513,6 +521,7 @@ class Server:
             "vector": self._vector,
             "arrays": [[name, list(self.layout.shapes[name]), kinds[name]] for name in kinds],
             "fixed": list(self._fixed),
+            "beside": list(self.beside),
         }
         write_state(Path(path), arrays, meta)
 
@@ -533,7 +542,8 @@ class Server:
         ----------
         path : path
         rules : RoundRules, optional
-            Only where the state holds a scorer or reward rule of your own, or to change them.
+            Only where the state holds a scorer or reward rule of your own, or to change them; the
+            rules of a run in a ledger do not change, but for who is registered.
         ledger : path, optional
             Where the ledger lies now, if it was moved; the run in it is continued.
         key : SigningKey, optional
@@ -573,10 +583,17 @@ class Server:
             server._fixed = {
                 name: freeze(arrays[f"fixed-{number}"]) for number, name in enumerate(meta["fixed"])
             }
+            names = enumerate(meta.get("beside", ()))
+            server.beside = {name: arrays[f"beside-{number}"] for number, name in names}
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} cannot be read as a state: {error}") from None
         where = meta["ledger"] if ledger is None else ledger
         if where is not None:
+            if others := differences(meta["rules"], to_plain(server.rules)):
+                raise CheckpointError(
+                    f"the run of {where} must go on with the rules that it records, got another "
+                    f"{', '.join(others)}: start with those, or with a new run"
+                )
             server._ledger_path = Path(where)
             if not server._ledger_path.exists():
                 raise CheckpointError(
@@ -607,6 +624,7 @@ class Server:
         finally:
             if self._ledger is not None:
                 self._ledger.close()
+                self._closed = True
 
     def __enter__(self) -> Self:
         return self

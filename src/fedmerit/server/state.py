@@ -248,6 +248,24 @@ def to_plain(value: object) -> Any:
     return {_CLASS: None, "repr": repr(value)}
 
 
+def differences(before: Any, after: Any) -> list[str]:
+    """Return which rules of two, as `to_plain` gives them, are not the same.
+
+    Objects of classes that are not ours cannot be compared; who is registered may change, and so
+    may what was not a rule when the state was written.
+    """
+
+    def same(one: Any, other: Any) -> bool:
+        if not isinstance(one, dict) or not isinstance(other, dict):
+            return bool(one == other)
+        if None in (one.get(_CLASS), other.get(_CLASS)):
+            return one.get(_CLASS) == other.get(_CLASS)
+        return all(same(one[key], other[key]) for key in one.keys() & other.keys())
+
+    shared = (before.keys() & after.keys()) - {_CLASS, "registered"}
+    return sorted(key for key in shared if not same(before[key], after[key]))
+
+
 def from_plain(stored: Any, what: str = "rules") -> Any:
     """Return the setting that `to_plain` stored."""
     if not isinstance(stored, dict):
