@@ -19,9 +19,9 @@ which everybody helps, would cost so much that harm in later ones is not seen.
 
 What a client adds is told by the answers of a round together: a half is one client and nine others,
 and what these add is not noise. They are fitted at the same time, drawn towards what earlier rounds
-say of them, as far as the round itself makes likely; the client itself is not drawn anywhere, so
-its x is fair. Standard errors are those of leaving out judges. Judges are few: x is turned from a
-Student variable into a normal one.
+say of them, to the scale of this round and as far as it makes likely; the client itself is not
+drawn anywhere, so its x is fair. Standard errors are those of leaving out judges. Judges are few:
+x is turned from a Student variable into a normal one.
 """
 
 from collections.abc import Mapping
@@ -127,8 +127,10 @@ def _effects(heard: HeardRound, worth: Reals, voice: Mapping[str, float]) -> _Ef
     judge = np.array([number_of.get(name, -1) for name, _, _ in heard.pairs], dtype=np.int64)
     used = judge >= 0
     judge, shares = judge[used], heard.shares()[used]
-    rest = np.array(heard.differences)[used] - shares @ worth
+    said = np.array(heard.differences)[used]
     loud = np.array([voice.get(name, 1.0) for name in judges])
+    worth = _to_scale(worth, shares, said, loud[judge])
+    rest = said - shares @ worth
     gains = np.array([heard.gains[name] for name in judges])
     itself = np.array([[client != name for name in judges] for client in heard.clients])
     drawn = _likely_drawing(shares, rest, loud[judge])
@@ -146,6 +148,17 @@ def _effects(heard: HeardRound, worth: Reals, voice: Mapping[str, float]) -> _Ef
     spread = ((without - without.mean(axis=0)) ** 2).sum(axis=0)
     error = np.sqrt(spread * (len(folds) - 1) / len(folds))
     return _Effects(fitted(everybody), error, len(folds) - 1)
+
+
+def _to_scale(worth: Reals, shares: Reals, said: Reals, loud: Reals) -> Reals:
+    """Return what earlier rounds say of clients, as much of it as this round bears out.
+
+    Rounds gain less and less: what told clients apart in the first is ten times too much later.
+    """
+    predicted = shares @ worth
+    size = float(loud @ predicted**2)
+    share = float(loud @ (predicted * said)) / size if size > 0 else 0.0
+    return worth * min(max(share, 0.0), 1.0)
 
 
 def _fit(shares: Reals, rest: Reals, loud: Reals, drawn: float) -> Reals:
