@@ -147,6 +147,8 @@ def _effects(heard: HeardRound, worth: Reals, voice: Mapping[str, float]) -> _Ef
     without = np.array([fitted(~np.isin(np.arange(len(judges)), fold)) for fold in folds])
     spread = ((without - without.mean(axis=0)) ** 2).sum(axis=0)
     error = np.sqrt(spread * (len(folds) - 1) / len(folds))
+    # An error that is small by accident would make both the stake and what is shown large.
+    error = np.maximum(error, np.sqrt(np.mean(error**2)))
     return _Effects(fitted(everybody), error, len(folds) - 1)
 
 
