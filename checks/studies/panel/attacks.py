@@ -32,7 +32,7 @@ class AttackRow:
     dishonest and of honest clients that are said to harm the model at the end; `merit` those of the
     dishonest whom the score flags in the last round; `after` the median round in which a dishonest
     one is first said to harm. Accuracy is the mean after the last three rounds: with the panel,
-    with the default without one, of equal weights, and of these without the dishonest.
+    with the default without one, of equal weights, and of the default without the dishonest.
     """
 
     cell: str
@@ -104,7 +104,7 @@ def run(cell: str, seed: int, data: Dataset) -> list[AttackRow]:
             _last(accuracy),
             _last(_accuracy(federation(config, data))),
             _last(_accuracy(federation(plain, data))),
-            _last(_accuracy(federation(plain, data, _AtHome))),
+            _last(_accuracy(federation(config, data, _AtHome))),
         )
     ]
 

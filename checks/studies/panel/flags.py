@@ -46,7 +46,7 @@ def run(cell: str, seed: int, data: Dataset) -> list[FlagRow]:
     largest = 0.0
     for _ in range(ROUNDS):
         state, _ = made.step(state, evaluate=False)
-        wealth = state.server.book.harm
+        wealth = state.server.book.against
         largest = max(largest, *wealth.values())
         for rate in RATES:
             named[rate] |= set(harmful(wealth, rate))

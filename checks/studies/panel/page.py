@@ -159,7 +159,7 @@ def _attacks() -> str:
     titles = (
         *("AUC, round 1", "round 2", "round 5", "round 10"),
         *("dishonest: harm", "honest: harm", "dishonest: merit", "after round"),
-        *("accuracy", "without panel", "equal weights", "equal weights without them"),
+        *("accuracy", "without panel", "equal weights", "without them"),
     )
     return _by_cell(attacks.STUDY, _ATTACKS, numbers, ("", *titles))
 

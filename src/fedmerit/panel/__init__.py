@@ -8,6 +8,7 @@ over many judges and rounds, tells what each client's update is worth, in units 
 `rules`        `Panel`: what is asked, of how many, and what a judge may answer
 `design`       who judges which halves
 `book`         what judges said, and how it reads as rows of a regression
+`own`          what a judge says beside what its own update says
 `trust`        which judges have a voice: those whom the others bear out
 `estimate`     worth of every client, with standard errors, as judges say who have a voice
 `harm`         bets that an update harms the model: evidence over rounds

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -222,7 +222,7 @@ class Bench:
         place = {client: number for number, client in enumerate(self.clients)}
         after = self._found(found, AFTER)
         before = {**self._known, **self._found(found, BEFORE)}
-        return HeardRound(
+        heard = HeardRound(
             self.round,
             self.clients,
             tuple(map(float, self.weights)),
@@ -236,6 +236,26 @@ class Bench:
             ),
             tuple(sides[number][LEFT] - sides[number][RIGHT] for number in whole),
             {judge: after[judge] - before[judge] for judge in after if judge in before},
+        )
+        return replace(heard, expected=self._expected(heard))
+
+    def _expected(self, heard: HeardRound) -> tuple[float, ...]:
+        """Return what the judges' own updates say of the groups that they compared.
+
+        To first order a model gets better on a client's data as far as it goes the way of the
+        client's own update.
+        """
+        place = {client: number for number, client in enumerate(self.clients)}
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = (self.updates @ self.updates.T).astype(np.float64)
+            lengths = np.sqrt(np.diag(products))
+            ways = products / np.where(lengths > 0, lengths, 1.0)
+        if not np.isfinite(ways).all():
+            return ()
+        by_client = heard.shares() @ ways
+        return tuple(
+            float(row[place[judge]]) if judge in place else 0.0
+            for row, (judge, _, _) in zip(by_client, heard.pairs, strict=True)
         )
 
     def _digests(self, found: Mapping[str, float]) -> dict[str, str]:

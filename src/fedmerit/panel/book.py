@@ -26,6 +26,9 @@ class HeardRound:
         What the judge found of the left group's model, less what it found of the right one's.
     gains : mapping of judge to float
         What the judge found of the new model, less what it found of the one before.
+    expected : tuple of float
+        What each judge's own update says of the two groups: how much further the left group's mean
+        goes its way than the right one's. Empty, or 0, where a judge sent no update.
     """
 
     round: int
@@ -34,6 +37,7 @@ class HeardRound:
     pairs: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
     differences: tuple[float, ...]
     gains: Mapping[str, float] = field(default_factory=dict)
+    expected: tuple[float, ...] = ()
 
     def shares(self) -> Reals:
         """Return the share of every client in each comparison, (pairs, clients).
@@ -61,12 +65,15 @@ class Book:
     latest : mapping of judge to float
         What judges found of the newest model.
     harm : mapping of client to float
-        Logarithm of the evidence that a client's updates harm the model.
+        Logarithm of the evidence that a client's updates harm the model, by what others say.
+    contrary : mapping of client to float
+        The same by what it says itself.
     """
 
     rounds: tuple[HeardRound, ...] = ()
     latest: Mapping[str, float] = field(default_factory=dict)
     harm: Mapping[str, float] = field(default_factory=dict)
+    contrary: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def heard(self) -> dict[str, int]:
@@ -76,6 +83,16 @@ class Book:
             for judge, _, _ in known.pairs:
                 counts[judge] = counts.get(judge, 0) + 1
         return counts
+
+    @property
+    def against(self) -> dict[str, float]:
+        """Logarithm of all evidence that a client's updates harm: the mean of the two e-values."""
+        return {
+            client: float(
+                np.logaddexp(self.harm.get(client, 0.0), self.contrary.get(client, 0.0)) - np.log(2)
+            )
+            for client in {**self.harm, **self.contrary}
+        }
 
     def asked(self) -> dict[str, list[tuple[list[str], list[str]]]]:
         """Return the groups that every judge has compared."""
@@ -97,6 +114,11 @@ class Rows:
     judge : (n,) int64
     shares : (n, people) float
     difference : (n,) float
+    usual : (n,) float
+        Root mean square of the differences of the same round.
+    expected : (n,) float
+        What the judge's own update says of the comparison, with a root mean square of 1 in every
+        round; 0 where it sent none.
     gains : (rounds, people) float
         NaN where somebody did not judge both models.
     """
@@ -105,6 +127,8 @@ class Rows:
     judge: NDArray[np.int64]
     shares: Reals
     difference: Reals
+    usual: Reals
+    expected: Reals
     gains: Reals
 
     @property
@@ -122,6 +146,8 @@ def rows_of(rounds: Sequence[HeardRound]) -> Rows:
             names.setdefault(name, len(names))
     blocks: list[Reals] = [np.empty((0, len(names)))]
     judge: list[int] = []
+    usual: list[Reals] = [np.empty(0)]
+    expected: list[Reals] = [np.empty(0)]
     difference: list[float] = []
     gains = np.full((len(rounds), len(names)), np.nan)
     for number, known in enumerate(rounds):
@@ -130,6 +156,9 @@ def rows_of(rounds: Sequence[HeardRound]) -> Rows:
         blocks.append(block)
         judge += [names[name] for name, _, _ in known.pairs]
         difference += known.differences
+        usual.append(np.full(len(known.pairs), _size(known.differences)))
+        own = np.array(known.expected or (0.0,) * len(known.pairs))
+        expected.append(own / (_size(own) or 1.0))
         for name, gain in known.gains.items():
             gains[number, names[name]] = gain
     return Rows(
@@ -137,5 +166,12 @@ def rows_of(rounds: Sequence[HeardRound]) -> Rows:
         np.array(judge, dtype=np.int64),
         np.concatenate(blocks),
         np.array(difference, dtype=np.float64),
+        np.concatenate(usual),
+        np.concatenate(expected),
         gains,
     )
+
+
+def _size(values: Sequence[float] | Reals) -> float:
+    """Return the root mean square; 0 of nothing."""
+    return float(np.sqrt(np.mean(np.square(values)))) if len(values) else 0.0

@@ -1,8 +1,7 @@
 """Bets that a client's updates harm the model: evidence over rounds.
 
-In every round each judge has an opinion of each client: what the client's update adds to the
-model, the round's progress included. Their mean over judges in units of its standard error is x.
-The bet multiplies a wealth by
+In every round the judges' answers tell what each client's update adds to the model, the round's
+progress included; in units of its standard error that is x. The bet multiplies a wealth by
 
     exp(-d x - d^2 / 2),
 
@@ -14,20 +13,34 @@ under any dependence, as for the bets of `fedmerit.evidence.bets`.
 The stake d is what a typical client of the round adds, in the same units: as much harm as others
 help. Wealth grows, on average, for who harms more than half of that; so a client that is a little
 below zero, as half of all honest ones are where nothing is gained any more, is not named. Where a
-round gains nothing, d is zero and nothing is bet. Judges are few: x is turned from a Student
-variable into a normal one.
+round gains nothing, d is zero and nothing is bet. Nothing is bet either on whom nobody suspects:
+earlier rounds say that it helps, and no wealth stands against it. Otherwise the first rounds, in
+which everybody helps, would cost so much that harm in later ones is not seen.
+
+What a client adds is told by the answers of a round together: a half is one client and nine others,
+and what these add is not noise. They are fitted at the same time, drawn towards what earlier rounds
+say of them, to the scale of this round and as far as it makes likely; the client itself is not
+drawn anywhere, so its x is fair. Standard errors are those of leaving out judges. Judges are few:
+x is turned from a Student variable into a normal one.
 """
 
 from collections.abc import Mapping
-from math import copysign, isfinite, log, log1p, sqrt
+from dataclasses import dataclass
+from math import copysign, log, log1p, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.panel.book import HeardRound, Reals
 from fedmerit.panel.estimate import Estimate
+from fedmerit.panel.trust import folds_of
 
 _FEWEST_JUDGES = 3
+# How strongly others are drawn to what is known of them, times the mean information on a client:
+# from hardly to hardly anything else.
+_DRAWN = 2.0 ** np.arange(-6, 7)
+_TINY = 1e-12
 
 
 def bet_on_harm(
@@ -57,17 +70,22 @@ def bet_on_harm(
         inside = np.array([weights[client] for client in heard.clients])
     worth = np.array([before.of(client)[0] for client in heard.clients])
     worth = worth - (inside @ worth) / inside.sum()
-    effects = _effects(heard, worth, voice)
     after = dict(known)
-    if not effects:
+    effects = _effects(heard, worth, voice)
+    if effects is None:
         return after
-    gained = sum(gain * voice.get(judge, 1.0) for judge, gain in heard.gains.items()) > 0
-    typical = max(float(np.median([mean for mean, _, _ in effects.values()])), 0.0) * gained
-    for client, (mean, error, freedom) in effects.items():
+    gain = _mean_gain(heard, voice)
+    typical = max(float(np.median(effects.mean)), 0.0) * (gain > 0)
+    for place, client in enumerate(heard.clients):
+        suspected = worth[place] + gain < 0 or after.get(client, 0.0) > 0
+        error = effects.error[place]
+        after.setdefault(client, 0.0)
+        if not (suspected and error > 0):
+            continue
         stake = min(typical / error, LIMITS.largest_bet)
         # One odd round must not decide alone.
-        shown = max(_normal(mean / error, freedom), -LIMITS.significant)
-        after[client] = after.get(client, 0.0) - stake * shown - stake * stake / 2
+        shown = max(_normal(effects.mean[place] / error, effects.freedom), -LIMITS.significant)
+        after[client] -= stake * shown + stake * stake / 2
     return after
 
 
@@ -84,46 +102,96 @@ def harmful(wealth: Mapping[str, float], rate: float) -> list[str]:
     return names[: enough[-1]] if enough else []
 
 
-def _effects(
-    heard: HeardRound, worth: Reals, voice: Mapping[str, float]
-) -> dict[str, tuple[float, float, float]]:
-    """Return, by client, the mean effect over judges, its standard error and its freedom.
+@dataclass(frozen=True)
+class _Effects:
+    """What every client of a round adds, `mean`, its standard error and degrees of freedom."""
 
-    What is known of the others' `worth` is taken off an opinion of a client.
+    mean: Reals
+    error: Reals
+    freedom: int
+
+
+def _effects(heard: HeardRound, worth: Reals, voice: Mapping[str, float]) -> _Effects | None:
+    """Return what the clients of a round add; None where judges are too few to tell an error.
+
+    `worth` is what earlier rounds say of them.
     """
-    shares, difference = heard.shares(), np.array(heard.differences)
-    rest = difference - shares @ worth
-    judge = [name for name, _, _ in heard.pairs]
-    judges = [name for name in dict.fromkeys(judge) if name in heard.gains]
-    number_of = {name: number for number, name in enumerate(judges)}
-    places = np.array([number_of.get(name, -1) for name in judge], dtype=np.int64)
-    used = places >= 0
-    found = {}
-    for number, client in enumerate(heard.clients):
-        own = shares[:, number]
-        seen = used & (own != 0)
-        information = np.bincount(places[seen], own[seen] ** 2, len(judges))
-        evidence = np.bincount(places[seen], own[seen] * rest[seen], len(judges))
-        who = np.flatnonzero(information > 0)
-        opinions = worth[number] + evidence[who] / information[who]
-        opinions = opinions + np.array([heard.gains[judges[place]] for place in who])
-        loud = np.array([voice.get(judges[place], 1.0) for place in who])
-        summary = _mean(opinions, loud)
-        if summary is not None:
-            found[client] = summary
-    return found
-
-
-def _mean(values: Reals, weights: Reals) -> tuple[float, float, float] | None:
-    """Return mean, standard error and degrees of freedom; None where there is no error to tell."""
-    total = float(weights.sum())
-    if (weights > 0).sum() < _FEWEST_JUDGES:
+    judges = [
+        name
+        for name in dict.fromkeys(judge for judge, _, _ in heard.pairs)
+        if name in heard.gains and voice.get(name, 1.0) > 0
+    ]
+    if len(judges) < _FEWEST_JUDGES:
         return None
-    count = total**2 / float(weights @ weights)
-    mean = float(weights @ values) / total
-    spread = float(weights @ (values - mean) ** 2) / total * count / (count - 1)
-    error = sqrt(spread / count)
-    return (mean, error, count - 1) if error > 0 and isfinite(error) else None
+    number_of = {name: number for number, name in enumerate(judges)}
+    judge = np.array([number_of.get(name, -1) for name, _, _ in heard.pairs], dtype=np.int64)
+    used = judge >= 0
+    judge, shares = judge[used], heard.shares()[used]
+    said = np.array(heard.differences)[used]
+    loud = np.array([voice.get(name, 1.0) for name in judges])
+    worth = _to_scale(worth, shares, said, loud[judge])
+    rest = said - shares @ worth
+    gains = np.array([heard.gains[name] for name in judges])
+    itself = np.array([[client != name for name in judges] for client in heard.clients])
+    drawn = _likely_drawing(shares, rest, loud[judge])
+
+    def fitted(there: NDArray[np.bool_]) -> Reals:
+        """Return the effects as the judges say who are `there`; nobody speaks of itself."""
+        heeded = loud * there
+        progress = itself @ (heeded * gains) / np.maximum(itself @ heeded, _TINY)
+        found: Reals = worth + _fit(shares, rest, heeded[judge], drawn) + progress
+        return found
+
+    everybody = np.ones(len(judges), dtype=np.bool_)
+    folds = folds_of(np.arange(len(judges)))
+    without = np.array([fitted(~np.isin(np.arange(len(judges)), fold)) for fold in folds])
+    spread = ((without - without.mean(axis=0)) ** 2).sum(axis=0)
+    error = np.sqrt(spread * (len(folds) - 1) / len(folds))
+    # An error that is small by accident would make both the stake and what is shown large.
+    error = np.maximum(error, np.sqrt(np.mean(error**2)))
+    return _Effects(fitted(everybody), error, len(folds) - 1)
+
+
+def _to_scale(worth: Reals, shares: Reals, said: Reals, loud: Reals) -> Reals:
+    """Return what earlier rounds say of clients, as much of it as this round bears out.
+
+    Rounds gain less and less: what told clients apart in the first is ten times too much later.
+    """
+    predicted = shares @ worth
+    size = float(loud @ predicted**2)
+    share = float(loud @ (predicted * said)) / size if size > 0 else 0.0
+    return worth * min(max(share, 0.0), 1.0)
+
+
+def _fit(shares: Reals, rest: Reals, loud: Reals, drawn: float) -> Reals:
+    """Return each client's part of `rest`, fitted with all others drawn to zero, itself not."""
+    weighed = shares * loud[:, None]
+    inverse = np.linalg.inv(weighed.T @ shares + drawn * np.eye(shares.shape[1]))
+    # Taking a penalty off one coordinate changes it by a factor (Sherman and Morrison).
+    free = 1 - drawn * np.diag(inverse)
+    fitted = inverse @ (weighed.T @ rest)
+    return np.divide(fitted, free, out=np.zeros(len(free)), where=free > _TINY)
+
+
+def _likely_drawing(shares: Reals, rest: Reals, loud: Reals) -> float:
+    """Return how strongly clients are drawn to zero where `rest` is most likely, as normal noise.
+
+    Its covariance is then ``I + shares shares' / drawn``, up to a factor that is fitted as well.
+    """
+    root = np.sqrt(loud)
+    usual = float(((shares * root[:, None]) ** 2).sum()) / shares.shape[1]
+    values, vectors = np.linalg.eigh((shares * root[:, None]) @ (shares * root[:, None]).T)
+    squares = (vectors.T @ (rest * root)) ** 2
+    spread = 1 + np.maximum(values, 0.0) / (usual * _DRAWN[:, None] + _TINY)
+    noise = np.log((squares / spread).sum(axis=1) + _TINY**2)
+    likely = -np.log(spread).sum(axis=1) - len(rest) * noise
+    return float(usual * _DRAWN[np.argmax(likely)] + _TINY)
+
+
+def _mean_gain(heard: HeardRound, voice: Mapping[str, float]) -> float:
+    """Return what the round gained, by voice."""
+    loud = np.array([voice.get(judge, 1.0) for judge in heard.gains])
+    return float(loud @ np.array(list(heard.gains.values()))) / max(float(loud.sum()), _TINY)
 
 
 def _normal(value: float, freedom: float) -> float:

@@ -17,6 +17,7 @@ from fedmerit.panel.bench import Heard, Read
 from fedmerit.panel.book import Book, HeardRound, rows_of
 from fedmerit.panel.estimate import Estimate, estimate
 from fedmerit.panel.harm import bet_on_harm, harmful
+from fedmerit.panel.own import bet_on_own_word
 from fedmerit.panel.rules import Panel
 from fedmerit.panel.trust import progress_voices
 
@@ -46,6 +47,7 @@ def hear(panel: Panel, book: Book, read: Read, weights: Mapping[str, float]) -> 
         # What was said of an older model is no longer the model before.
         dict(read.latest),
         bet_on_harm(book.harm, read.heard, before, _betting_voices(book, before, rounds), weights),
+        bet_on_own_word(book.contrary, read.heard, book.rounds),
     )
     gain = float(now.gains[-1])
     earlier, latest = _accounts(before, rounds[:-1]), _accounts(now, rounds)
@@ -61,7 +63,7 @@ def hear(panel: Panel, book: Book, read: Read, weights: Mapping[str, float]) -> 
             for name, voice in zip(now.people, now.voice, strict=True)
             if name in after.heard
         },
-        tuple(harmful(after.harm, panel.rate)),
+        tuple(harmful(after.against, panel.rate)),
         read.refused,
         read.missing,
     )

@@ -1,25 +1,26 @@
 """Which judges have a voice: all but those whom the others contradict.
 
-Nobody at the server knows the truth, but honest judges share it. Two things that a judge says can
-be held against the others:
+Nobody at the server knows the truth, but honest judges share it. Three things that a judge says can
+be held against something:
 
+- what it says of two groups, against its *own update*, which was made from the same data
+  (`fedmerit.panel.own`): this alone tells a liar where honest judges differ;
 - what it saw of the *progress* of every round, against the median of what the others saw: who says
   the opposite of everything, or whose labels are turned round, sees accuracy fall when it rises;
 - what it says of two groups, against what all *other* judges' answers predict for these two.
 
-A voice is 1 where the agreement is not negative. Below, it is twice the chance that it is negative
-by accident only: who answers at random, or whose data are of another kind, costs precision and
-keeps a voice, who contradicts the others loses it, and nobody gets a negative one. Who has a voice
-changes what is predicted, so this is repeated.
+For the latter two, a voice is 1 where the agreement is not negative. Below, it is twice the chance
+that it is negative by accident only: who answers at random, or whose data are of another kind,
+costs precision and keeps a voice, who contradicts the others loses it, and nobody gets a negative
+one. Who has a voice changes what is predicted, so this is repeated.
 
 About groups honest judges differ, since their data do. So agreements are first shrunk towards that
 of the whole panel, by as much as chance alone would make them differ; and nobody is silenced for
 them but as far as it is sure that the panel is of one mind at all. Where every judge knows two
 classes of ten it is not, and then what a judge says of groups tells nothing about the judge.
 
-What does not hold: liars who are right about the progress and contrary about groups look like
-judges with other data, unless they are few; and liars who agree among themselves are borne out by
-each other. Below half of the panel, `estimate` bounds what they can move; it does not stop them.
+What does not hold: liars who also send an update that bears out their lie, if they are right about
+the progress; and lies that are small beside what chance makes of an answer.
 """
 
 from math import erf, sqrt
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.panel.book import Reals, Rows
+from fedmerit.panel.own import own_voices
 
 # Judges are left out of predictions one at a time, or in so many groups where there are more.
 MOST_FOLDS = 32
@@ -66,7 +68,7 @@ def voices(rows: Rows) -> Reals:
     # However much a judge says, its taste is one vector over the clients.
     compared = int((rows.shares != 0).any(axis=0).sum()) - 1
     freedom = np.minimum(count[judges], max(compared - 1, 1))
-    progress = progress_voices(rows.gains[:, judges])
+    progress = progress_voices(rows.gains[:, judges]) * own_voices(rows)[judges]
     voice = np.zeros(len(rows.people))
     voice[judges] = progress
     for _ in range(_STEPS):

@@ -429,7 +429,7 @@ class Server:
     def harmful(self) -> list[str]:
         """Return who is said to harm the model, as far as the panel's rounds tell."""
         panel = self.rules.panel
-        return [] if panel is None else harmful(self.state.book.harm, panel.rate)
+        return [] if panel is None else harmful(self.state.book.against, panel.rate)
 
     def note(self, metrics: Mapping[str, float]) -> None:
         """Add metrics, or seconds of the engine's own phases, to the round that is under way."""

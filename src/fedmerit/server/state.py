@@ -188,11 +188,13 @@ def _book(stored: Mapping[str, Any]) -> Book:
                 "weights": tuple(known["weights"]),
                 "pairs": tuple((j, tuple(left), tuple(right)) for j, left, right in known["pairs"]),
                 "differences": tuple(known["differences"]),
+                "expected": tuple(known.get("expected", ())),
             }
         )
         for known in stored.get("rounds", ())
     )
-    return Book(rounds, stored.get("latest", {}), stored.get("harm", {}))
+    evidence = (stored.get(name, {}) for name in ("latest", "harm", "contrary"))
+    return Book(rounds, *evidence)
 
 
 def _digest(file: Any, start: int, title: bytes) -> bytes:
