@@ -1,6 +1,6 @@
 """One node trains on flipped labels; the others find it, with the code that clients run anyway.
 
-Flower starts a process for every message to a SuperNode, and this needs six hundred: so the nodes
+Flower starts a process for every message to a SuperNode, and this needs a thousand: so the nodes
 are those of its simulation engine, behind the same SuperLink.
 """
 
@@ -13,7 +13,7 @@ from fedmerit.ledger import Ledger
 
 pytestmark = pytest.mark.federation
 
-NODES, ROUNDS, PAIRS = 6, 6, 8
+NODES, ROUNDS, PAIRS = 6, 10, 8
 SETTINGS = {
     "dataset": "digits",
     "num-server-rounds": ROUNDS,
@@ -29,7 +29,7 @@ def test_who_trains_on_flipped_labels_is_found_by_the_others_and_out_of_the_mode
         federation = {"num-supernodes": NODES, "client-resources-num-cpus": 1}
         settings = {**SETTINGS, "ledger": str(ledger), "behaviours": "2=label-flip"}
         run = deployment.submit(example_app(), settings, federation)
-        records = list(follow(deployment, run, ledger, ROUNDS, seconds=300))
+        records = list(follow(deployment, run, ledger, ROUNDS, seconds=600))
     harming = [
         client
         for record in records

@@ -74,9 +74,11 @@ def _ever_named(cell: str, rng: np.random.Generator, rates: tuple[float, ...]) -
         book = Book((*book.rounds, heard)[-KEPT:])
         if number % KEPT == 0:
             before = estimate(book.rounds, trusted=False)
+        against = Book(harm=wealth).against
         for rate in rates:
-            ever[rate] |= bool(set(harmful(wealth, rate)) & nothing)
+            ever[rate] |= bool(set(harmful(against, rate)) & nothing)
     return ever
 
 
-STUDY = Study("error", ErrorRow, tuple(NOISE), (880,), run)
+# Seed 880 was looked at while the variance of a bet was chosen.
+STUDY = Study("error", ErrorRow, tuple(NOISE), (881,), run)

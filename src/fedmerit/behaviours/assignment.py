@@ -46,7 +46,7 @@ class Assignment:
                     "behaviours must read like '20% random-update, 10% noise:0.01', "
                     f"got {item.strip()!r}"
                 )
-            share = check_number("percentage", match["percent"], least=0, most=100) / 100
+            share = check_number("percentage", float(match["percent"]), least=0, most=100) / 100
             parts.append((share, parse_behaviour(match["behaviour"])))
         return cls(tuple(parts))
 

@@ -3,12 +3,14 @@
 In every round the judges' answers tell what each client's update adds to the model, the round's
 progress included; in units of its standard error that is x. The bet multiplies a wealth by
 
-    exp(-d x - d^2 / 2),
+    exp(-d x - v d^2 / 2),
 
-whose expectation is at most 1 for every client that does no harm (x is at least 0 on average),
-whatever the stake d is, as long as it is chosen before looking at x. So it is an e-process: the
-chance that it ever reaches 1/a is at most a, and e-values give a false discovery rate over clients
-under any dependence, as for the bets of `fedmerit.evidence.bets`.
+where v is a little above 1, the variance of a Student variable. For normal x and v = 1 its
+expectation is at most 1 for every client that does no harm (x is at least 0 on average), whatever
+the stake d is, as long as it is chosen before looking at x. The stake is in units of the same
+error, which is estimated; v is for that, and simulation shows that it is enough. So it is an
+e-process: the chance that it ever reaches 1/a is at most a, and e-values give a false discovery
+rate over clients under any dependence, as for the bets of `fedmerit.evidence.bets`.
 
 The stake d is what a typical client of the round adds, in the same units: as much harm as others
 help. Wealth grows, on average, for who harms more than half of that; so a client that is a little
@@ -36,7 +38,7 @@ from fedmerit.panel.book import HeardRound, Reals
 from fedmerit.panel.estimate import Estimate
 from fedmerit.panel.trust import folds_of
 
-_FEWEST_JUDGES = 3
+_FEWEST_JUDGES = 4
 # How strongly others are drawn to what is known of them, times the mean information on a client:
 # from hardly to hardly anything else.
 _DRAWN = 2.0 ** np.arange(-6, 7)
@@ -75,6 +77,8 @@ def bet_on_harm(
     if effects is None:
         return after
     gain = _mean_gain(heard, voice)
+    # Of a Student variable: what the error's own error costs, since the stake follows it too.
+    variance = effects.freedom / (effects.freedom - 2)
     typical = max(float(np.median(effects.mean)), 0.0) * (gain > 0)
     for place, client in enumerate(heard.clients):
         suspected = worth[place] + gain < 0 or after.get(client, 0.0) > 0
@@ -85,7 +89,7 @@ def bet_on_harm(
         stake = min(typical / error, LIMITS.largest_bet)
         # One odd round must not decide alone.
         shown = max(_normal(effects.mean[place] / error, effects.freedom), -LIMITS.significant)
-        after[client] -= stake * shown + stake * stake / 2
+        after[client] -= stake * shown + stake * stake * variance / 2
     return after
 
 
