@@ -63,7 +63,9 @@ def main() -> None:
         "# The panel: what a client is worth, judged by the others",
         "Written by `python -m checks.studies.panel.page` from the tables beside it, which "
         "`python -m checks.studies.panel worth` wrote, and `attacks`, `liars`, `flags`, `error`, "
-        "`cost`; the seeds were not used before. "
+        "`cost`. Nothing was chosen on these seeds, but earlier versions were run on them, and "
+        "attacks were seen on seed 820 before the last change; for `error`, 880 was looked at and "
+        "881 took its place. "
         "What the panel is: [What is a client worth?](../what-is-a-client-worth.md)",
         _worth(),
         _attacks(),
