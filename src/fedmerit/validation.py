@@ -70,6 +70,14 @@ def check_number(
     return number
 
 
+def read_number(name: str, text: str) -> float:
+    """Read a number that somebody wrote."""
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f"{name} must be a number, got {text!r}") from None
+
+
 def check_matrix(
     values: ArrayLike,
     *,

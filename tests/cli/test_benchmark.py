@@ -90,7 +90,8 @@ def test_a_stopped_benchmark_goes_on_with_the_next_cell(tmp_path, monkeypatch):
     table.write_text("".join(old))
     assert call("attacks", *options, str(parts), "--keep-old").exit_code == 0
     assert not ran
-    assert "other code decided 20**: 20 by old" in (parts / "attacks.md").read_text()
+    count = sum(",zero," in line for line in lines)
+    assert f"other code decided {count}**: {count} by old" in (parts / "attacks.md").read_text()
     assert call("attacks", *options, str(parts)).exit_code == 0
     assert ran == [("shards", "zero"), ("dirichlet", "zero")]  # plain averaging was kept
     assert table.read_bytes() == (whole / "attacks.csv").read_bytes()

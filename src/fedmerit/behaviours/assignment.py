@@ -9,7 +9,7 @@ from fedmerit.behaviours.base import Behaviour
 from fedmerit.behaviours.honest import Honest
 from fedmerit.behaviours.registry import parse_behaviour
 from fedmerit.errors import SettingError
-from fedmerit.validation import check_number
+from fedmerit.validation import check_number, read_number
 
 _PART = re.compile(r"\s*(?P<percent>[0-9.]+)\s*%\s*(?P<behaviour>\S+)\s*")
 
@@ -46,7 +46,8 @@ class Assignment:
                     "behaviours must read like '20% random-update, 10% noise:0.01', "
                     f"got {item.strip()!r}"
                 )
-            share = check_number("percentage", float(match["percent"]), least=0, most=100) / 100
+            percent = read_number("percentage", match["percent"])
+            share = check_number("percentage", percent, least=0, most=100) / 100
             parts.append((share, parse_behaviour(match["behaviour"])))
         return cls(tuple(parts))
 

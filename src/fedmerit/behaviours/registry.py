@@ -68,6 +68,7 @@ from fedmerit.behaviours.trained.noise import Noise
 from fedmerit.behaviours.trained.rotating import Rotating
 from fedmerit.behaviours.trained.sign_flip import SignFlip
 from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.validation import read_number
 
 BEHAVIOURS: dict[str, type[Behaviour]] = {
     kind.name: kind
@@ -121,11 +122,5 @@ def parse_behaviour(text: str) -> Behaviour:
         raise SettingError(
             f"behaviour {name} takes at most {len(settings)} settings, got {len(values)}"
         )
-    return kind(**{key: _number(key, value) for key, value in zip(settings, values, strict=False)})
-
-
-def _number(key: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise SettingError(f"{key} must be a number, got {value!r}") from None
+    given = dict(zip(settings, values, strict=False))
+    return kind(**{key: read_number(key, value) for key, value in given.items()})
