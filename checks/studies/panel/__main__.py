@@ -17,7 +17,7 @@ STUDIES: dict[str, Study] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m checks.studies.panel", description=__doc__)
     parser.add_argument("study", choices=sorted(STUDIES))
-    parser.add_argument("--dataset", default="mnist", choices=("mnist", "digits"))
+    parser.add_argument("--dataset", default="mnist", choices=("mnist", "fashion-mnist", "digits"))
     parser.add_argument("--seeds", type=int, help="how many of the study's seeds")
     parser.add_argument("--out", type=Path, default=Path("runs/panel"))
     given = parser.parse_args()

@@ -55,7 +55,7 @@ round, where plain evaluation sends one. Seconds per round, to be compared with 
 *panel* is making and evaluating all candidates and estimating values; *plain* is every client's
 evaluation of the new model alone. The model is small: what exceeds so many times *plain* as models
 are sent is drawing questions, making candidates and estimating."""
-DATA = {"mnist": "MNIST", "digits": "Digits"}
+DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "digits": "Digits"}
 
 
 def main() -> None:
@@ -99,7 +99,7 @@ def _rows(study: Study, data: str) -> list[Any]:
 
 def _worth() -> str:
     text = _WORTH
-    for data in ("mnist", "digits"):
+    for data in DATA:
         rows = _rows(worth.STUDY, data)
         if rows:
             text += f"\n\n{_by_method(rows, data).markdown()}\n\n{_rare(rows)}"
@@ -210,7 +210,7 @@ def _draw(path: Path) -> None:
     from matplotlib.figure import Figure
 
     setups = [cell for cell in worth.STUDY.cells if cell != "rare class"]
-    known = [data for data in ("mnist", "digits") if _rows(worth.STUDY, data)]
+    known = [data for data in DATA if _rows(worth.STUDY, data)]
     figure = Figure(figsize=(8.5, 3.2), layout="constrained")
     for place, data in enumerate(known):
         axis = figure.add_subplot(1, len(known), place + 1)
