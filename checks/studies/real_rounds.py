@@ -24,9 +24,13 @@ class _KeepingGate(ConditionalPCA):
     kept: list[Contributions] = field(default_factory=list)
 
     def score_in(
-        self, inputs: RoundInputs, starts: NDArray[np.int64], rng: np.random.Generator
+        self,
+        inputs: RoundInputs,
+        starts: NDArray[np.int64],
+        rng: np.random.Generator,
+        axes: NDArray[np.float64] | None = None,
     ) -> Contributions:
-        self.kept[:] = [super().score_in(inputs, starts, rng)]
+        self.kept[:] = [super().score_in(inputs, starts, rng, axes)]
         return self.kept[0]
 
 

@@ -32,7 +32,7 @@ from fedmerit.kernels.counts import (
 )
 from fedmerit.kernels.layout import halve_strata
 from fedmerit.kernels.products import inner_products
-from fedmerit.kernels.spans import make_axes, take_off_all, take_off_own
+from fedmerit.kernels.spans import take_off_all, take_off_own
 from fedmerit.kernels.threads import deal, threads
 from fedmerit.types import Contributions, Evidence, FloatArray, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_count
@@ -369,28 +369,28 @@ def off_diagonal(matrix: Matrix) -> Matrix:
     return result
 
 
-def private_parts(inputs: RoundInputs, starts: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+def private_parts(
+    inputs: RoundInputs, starts: NDArray[np.int64], axes: Matrix
+) -> tuple[FloatArray, FloatArray]:
     """Return what is not public of each report, and what of that is not of its own past either.
 
-    Both are (k, d). The round is laid out in strata; regressions are made stratum by stratum.
+    Both are (k, d). The round is laid out in strata; regressions are made stratum by stratum. What
+    is public spans the `axes`.
     """
-    updates, public, previous = inputs.updates, inputs.public, inputs.previous
+    updates, previous = inputs.updates, inputs.previous
     assert not isinstance(updates, Signals)
     unknown: FloatArray = np.empty_like(updates)
     private: FloatArray = unknown if previous is None else np.empty_like(updates)
 
     def regress(first: int, last: int) -> None:
         for begin, end in pairwise(starts[first : last + 1]):
-            axes = np.ones((1 if public is None else 1 + len(public), end - begin))
-            if public is not None:
-                axes[1:] = public[:, begin:end]
-            make_axes(axes, _DEPENDENT)
+            known = np.ascontiguousarray(axes[:, begin:end])
             left = updates[:, begin:end].astype(np.float64)
-            take_off_all(left, axes)
+            take_off_all(left, known)
             unknown[:, begin:end] = left
             if previous is not None:
                 past = previous[:, :, begin:end].astype(np.float64)
-                take_off_own(left, past, axes, _PUBLIC_PAST, _DEPENDENT)
+                take_off_own(left, past, known, _PUBLIC_PAST, _DEPENDENT)
                 private[:, begin:end] = left
 
     deal(regress, len(starts) - 1)

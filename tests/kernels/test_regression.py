@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from fedmerit.comparison import gram, private_parts
 from fedmerit.kernels.residual import NEGATIVE, POSITIVE, TIE, least_absolute, residual_signs
+from fedmerit.kernels.spans import public_axes
 from fedmerit.types import RoundInputs
 
 pytestmark = pytest.mark.kernel
@@ -55,13 +56,14 @@ def test_dependent_columns_do_no_harm(rng):
 
 def test_signs_and_deviations_of_residuals(rng):
     d = 60
+    starts = np.array([0, d, d])
     public = rng.normal(size=(1, d))
     updates = np.stack([2 * public[0], 2 * public[0], np.zeros(d)])
     updates[1, :5] += 1.0
     updates[1, 5:10] -= 1.0
     signals = np.empty((3, d), dtype=np.uint8)
     deviations = np.empty((3, 2, 2))
-    residual_signs(updates, public, np.array([0, d, d]), 1e-6, signals, deviations)
+    residual_signs(updates, public_axes(public, starts), starts, 1e-6, signals, deviations)
     assert (signals[[0, 2]] == TIE).all()
     assert signals[1].tolist() == [POSITIVE] * 5 + [NEGATIVE] * 5 + [TIE] * 50
     assert deviations[1, 0, 0] == pytest.approx(10, rel=1e-3)
@@ -80,7 +82,9 @@ def test_private_parts_are_the_remainders_of_least_squares(rng):
     previous[2] = 0
     previous[1, 1] = 3 * previous[1, 0]
     starts = np.array([0, 130, d])
-    _, parts = private_parts(RoundInputs(updates, public, previous=previous), starts)
+    _, parts = private_parts(
+        RoundInputs(updates, public, previous=previous), starts, public_axes(public, starts)
+    )
     for begin, end in ((0, 130), (130, d)):
         for i in range(k):
             columns = [np.ones(end - begin), *public[:, begin:end], *previous[i, :, begin:end]]
@@ -94,7 +98,10 @@ def test_a_report_made_of_public_vectors_and_its_own_past_has_no_private_part(rn
     public = rng.normal(size=(2, 500)).astype(np.float32)
     past = rng.normal(size=(2, 1, 500)).astype(np.float32)
     updates = np.stack([public[0] - 3 * public[1] + past[0, 0], past[0, 0]])
-    unknown, parts = private_parts(RoundInputs(updates, public, previous=past), np.array([0, 500]))
+    starts = np.array([0, 500])
+    unknown, parts = private_parts(
+        RoundInputs(updates, public, previous=past), starts, public_axes(public, starts)
+    )
     assert np.abs(unknown[0]).max() > 1
     assert np.abs(parts[0]).max() < 1e-5
     assert np.abs(parts[1]).max() > 1  # the past of another client

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.evidence.limits import LIMITS
+from fedmerit.kernels.levels import bins_of_equal_counts
 from fedmerit.types import FloatArray
 
 Floats = NDArray[np.float64]
@@ -29,8 +30,8 @@ BINS = (32, 12, 6)
 LARGEST = 1_000_000  # parameters; of larger models it would take longer than the scores
 _CELLS = int(np.prod(BINS))
 _LEARNED = 50_000  # parameters, spread evenly, are enough to fill the table
-_SAMPLED = 20_000  # parameters, from which it is found where bins begin
 _NEEDED = 4  # models: three updates, the newest of which is what is learned
+_RIDGE = 1e-10  # squared, the share of a vector that is taken for rounding
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,16 @@ class Sketches:
         known = np.ones((1, len(self.places)))
         if public is not None:
             known = np.concatenate((known, public[:, self.places].astype(np.float64)))
+        known = _units(known)
         most = len(self.places) // LIMITS.parameters_per_vector - len(known)
         for row, client in enumerate(clients):
             past = self.reports.get(client)
             report = updates[row, self.places].astype(np.float64)
             if past is None or most < 1 or not np.isfinite(report).all():
                 continue
-            past = past[-most:].astype(np.float64)
-            counts[row] = len(past)
-            shares[row] = 1 - _left(report, np.concatenate((known, past)))
+            own = _units(past[-most:].astype(np.float64))
+            counts[row] = min(len(past), most)
+            shares[row] = 1 - _left(report, np.concatenate((known, own)))
         return shares, counts
 
 
@@ -95,16 +97,23 @@ def _draw(updates: FloatArray) -> NDArray[np.int64]:
     return np.sort(rng.choice(parameters, size=SKETCHED, replace=False))
 
 
-def _left(report: NDArray[np.float64], vectors: NDArray[np.float64]) -> float:
+def _units(vectors: Floats) -> Floats:
+    """Return the vectors at length one, without those that are zero."""
+    sizes = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    units: Floats = vectors[sizes > 0] / sizes[sizes > 0, None]
+    return units
+
+
+def _left(report: Floats, units: Floats) -> float:
     """Return how long what regression leaves of a report is, relative to it: 1 for noise."""
     length = float(np.linalg.norm(report))
     if length == 0:
         return 1.0  # which is no repetition
-    sizes = np.linalg.norm(vectors, axis=1)
-    used = vectors[sizes > 0] / sizes[sizes > 0, None]
-    found = np.linalg.lstsq(used.T, report, rcond=None)[0]
-    rest = float(np.linalg.norm(report - found @ used))
-    freedom = len(report) - len(used)
+    # Units may be almost one vector: what sets them apart by less than the ridge is rounding.
+    normal = units @ units.T + _RIDGE * np.eye(len(units))
+    found = np.linalg.solve(normal, units @ report)
+    rest = float(np.linalg.norm(report - found @ units))
+    freedom = len(report) - len(units)
     return min(rest / length * float(np.sqrt(len(report) / freedom)), 1.0)
 
 
@@ -150,15 +159,10 @@ def _known(models: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray, FloatA
 
 def _cells(known: Sequence[FloatArray]) -> NDArray[np.int64]:
     """Return the cell of each parameter: by each vector's quantile."""
-    places = [_quantile(v, bins) for v, bins in zip(known, BINS, strict=True)]
-    cells: NDArray[np.int64] = np.ravel_multi_index(tuple(places), BINS)
+    cells = np.zeros(known[0].size, dtype=np.int64)
+    for vector, bins in zip(known, BINS, strict=True):
+        cells = cells * bins + bins_of_equal_counts(vector[None], bins)[0]
     return cells
-
-
-def _quantile(vector: FloatArray, bins: int) -> NDArray[np.int64]:
-    step = max(1, vector.size // _SAMPLED)
-    edges = np.quantile(vector[::step], np.arange(1, bins) / bins).astype(vector.dtype)
-    return np.searchsorted(edges, vector)
 
 
 def _beyond(vector: FloatArray, known: Sequence[FloatArray]) -> Floats:

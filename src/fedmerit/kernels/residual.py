@@ -6,7 +6,7 @@ noise to others would move a least-squares slope by more than the tiny noise, an
 same public vector.
 
 The public vectors are the same for all clients, so a block of clients is fitted together, and
-products of public vectors are computed once. Strata are dealt out to threads; numbers of any type
+products of these vectors are computed once. Strata are dealt out to threads; numbers of any type
 become float64 stratum by stratum, so that one version of each kernel is enough.
 """
 
@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fedmerit.kernels.spans import make_axes
 from fedmerit.kernels.threads import deal
 
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
@@ -23,14 +22,13 @@ _REWEIGHTINGS = 7
 _FIT_SAMPLE = 256
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
-_SPANNED = 1e-6  # what others leave of a public vector, if no more, is its rounding
 _BLOCK = 32  # clients that are fitted together
 _VECTOR = 16  # rows are filled up to so many numbers: what is left over is not vectorised
 
 
 def residual_signs(
     updates: NDArray[np.floating],
-    public: NDArray[np.floating],
+    axes: Matrix,
     starts: NDArray[np.int64],
     precision: float,
     signals: NDArray[np.uint8],
@@ -41,8 +39,8 @@ def residual_signs(
     Parameters
     ----------
     updates : (k, d)
-    public : (r, d)
-        What every client knows.
+    axes : (r, d)
+        What every client knows: see `fedmerit.kernels.spans.public_axes`.
     starts
         Stratum s holds the parameters ``starts[s]:starts[s + 1]``.
     precision : float
@@ -52,18 +50,13 @@ def residual_signs(
     deviations : (k, strata, 2), output
         Sums of absolute residuals, and of absolute deviations from the stratum's median.
     """
-    known = public.shape[0]
 
     def fit(s: int) -> None:
         begin, end = int(starts[s]), int(starts[s + 1])
         if begin == end:
             deviations[:, s] = 0.0
             return
-        columns = np.ones((known + 1, end - begin))
-        columns[1:] = public[:, begin:end]
-        # Public vectors may be almost one: their coefficients would be large and cancel, and what
-        # rounding leaves of that would be the same for everybody.
-        make_axes(columns, _SPANNED)
+        columns = np.ascontiguousarray(axes[:, begin:end])
         stride = -(-(end - begin) // _FIT_SAMPLE)
         sample = np.ascontiguousarray(columns[:, ::stride])
         for first in range(0, updates.shape[0], _BLOCK):

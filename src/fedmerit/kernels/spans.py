@@ -8,8 +8,35 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from fedmerit.kernels.threads import deal
+
 Matrix = NDArray[np.float64]
 _LANES = 16
+_SPANNED = 1e-6  # what others leave of a public vector, if no more, is its rounding
+
+
+def public_axes(
+    public: NDArray[np.floating] | None, starts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return orthonormal rows, (1 + r, d), that span a constant and the `public` vectors, (r, d).
+
+    They do so in each stratum: s holds the parameters ``starts[s]:starts[s + 1]``. Public vectors
+    may be almost one: their coefficients would be large and cancel, and what rounding leaves of
+    that would be the same for everybody.
+    """
+    count = 0 if public is None else len(public)
+    axes = np.empty((1 + count, int(starts[-1])))
+
+    def orthonormal(first: int, last: int) -> None:
+        for begin, end in zip(starts[first:last], starts[first + 1 : last + 1], strict=True):
+            own = np.ones((1 + count, end - begin))
+            if public is not None:
+                own[1:] = public[:, begin:end]
+            make_axes(own, _SPANNED)
+            axes[:, begin:end] = own
+
+    deal(orthonormal, len(starts) - 1)
+    return axes
 
 
 @njit(cache=True, nogil=True)

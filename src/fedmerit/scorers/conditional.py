@@ -31,6 +31,7 @@ from fedmerit.evidence.decisions import agreeing_z, discoveries
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.kernels.residual import POSITIVE, residual_signs
+from fedmerit.kernels.spans import public_axes
 from fedmerit.sampling import (
     DEFAULT_SAMPLE,
     DEFAULT_STRATA,
@@ -116,24 +117,33 @@ class ConditionalPCA:
         signs = np.empty((inputs.clients, len(positions)), dtype=np.uint8)
         explained = np.empty(inputs.clients)
         known = None if inputs.public is None else take(inputs.public, positions)
+        axes = public_axes(known, starts)
         # A few clients at a time: of the others only one byte per parameter is kept.
         for block in _blocks(inputs.clients):
             reports = take(inputs.updates[block], positions)
             check_finite(reports, name="updates", positions=positions, first=block.start)
-            explained[block] = write_unexplained_signs(reports, known, starts, signs[block])
+            explained[block] = write_unexplained_signs(reports, axes, starts, signs[block])
             del reports  # its memory serves the next block, or the counting of pairs
         return self.judge(Signals(signs, POSITIVE + 1), explained, starts, rng)
 
     def score_in(
-        self, inputs: RoundInputs, starts: NDArray[np.int64], rng: np.random.Generator
+        self,
+        inputs: RoundInputs,
+        starts: NDArray[np.int64],
+        rng: np.random.Generator,
+        axes: NDArray[np.float64] | None = None,
     ) -> Contributions:
-        """Score a round that is laid out in strata, for callers that use the same ones."""
+        """Score a round that is laid out in strata, for callers that use the same ones.
+
+        They may have the `axes` of what is public.
+        """
         if isinstance(inputs.updates, Signals):
             # Levels cannot be regressed; the strata still condition on the public vector.
             signals, explained = inputs.updates, np.zeros(inputs.clients)
         else:
             signs = np.empty(inputs.updates.shape, dtype=np.uint8)
-            explained = write_unexplained_signs(inputs.updates, inputs.public, starts, signs)
+            axes = public_axes(inputs.public, starts) if axes is None else axes
+            explained = write_unexplained_signs(inputs.updates, axes, starts, signs)
             signals = Signals(signs, POSITIVE + 1)
         return self.judge(signals, explained, starts, rng)
 
@@ -209,20 +219,19 @@ def _blocks(clients: int) -> Iterator[slice]:
 
 def write_unexplained_signs(
     updates: FloatArray,
-    public: FloatArray | None,
+    axes: NDArray[np.float64],
     starts: NDArray[np.int64],
     values: NDArray[np.uint8],
 ) -> NDArray[np.float64]:
     """Write the signs of what public information leaves of each report; return what it explains.
 
-    Stratum s holds the parameters ``starts[s]:starts[s + 1]``, and `values` has the shape of the
-    updates. The share explained is measured in absolute deviations: 1 for a replay, about 0 for
-    private work.
+    What is public spans the `axes`. Stratum s holds the parameters ``starts[s]:starts[s + 1]``, and
+    `values` has the shape of the updates. The share explained is measured in absolute deviations: 1
+    for a replay, about 0 for private work.
     """
-    clients, parameters = updates.shape
-    known = np.empty((0, parameters), dtype=updates.dtype) if public is None else public
+    clients = len(updates)
     deviations = np.empty((clients, len(starts) - 1, 2))
-    residual_signs(updates, known, starts, _PRECISION, values, deviations)
+    residual_signs(updates, axes, starts, _PRECISION, values, deviations)
     left, spread = deviations.sum(axis=1).T
     # A constant report has no spread; everybody can make one.
     unexplained: NDArray[np.float64] = np.divide(

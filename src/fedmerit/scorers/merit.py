@@ -37,6 +37,7 @@ from fedmerit.evidence.cohort import (
 )
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
+from fedmerit.kernels.spans import public_axes
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
 from fedmerit.scorers.conditional import ConditionalPCA
 from fedmerit.scorers.information import once, shared_work, shrunk, tell
@@ -142,11 +143,12 @@ class Merit:
         """Score clients that are all compared with each other; `names` are their numbers."""
         before = inputs.testimony
         inputs, starts, positions = lay_out(inputs, self.gate.strata, self.sample, rng)
-        gate = self.gate.score_in(inputs, starts, rng)
+        axes = public_axes(inputs.public, starts)
+        gate = self.gate.score_in(inputs, starts, rng, axes)
         assert gate.pairs is not None, "a panel is compared with itself"
         reports = float_updates(inputs, "merit")
         products = gram(reports)
-        unknown, private = private_parts(inputs, starts)
+        unknown, private = private_parts(inputs, starts, axes)
         cosine, left = private_cosines(private, products, LIMITS.rounding)
         whole = cosines(products)
         pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)

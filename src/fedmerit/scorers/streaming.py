@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.errors import UpdatesError
 from fedmerit.kernels.residual import POSITIVE
+from fedmerit.kernels.spans import public_axes
 from fedmerit.rng import RandomSource, as_generator
 from fedmerit.sampling import choose_strata
 from fedmerit.scorers.conditional import (
@@ -65,7 +66,8 @@ class StreamedRound:
             self._parameters, known, layer, self._scorer.strata, self._scorer.sample, self._rng
         )
         size = len(self._positions)
-        self._public = None if known is None else np.ascontiguousarray(known[:, self._positions])
+        seen = None if known is None else np.ascontiguousarray(known[:, self._positions])
+        self._axes = public_axes(seen, self._starts)
         # Memory of rows that are never written is never taken.
         self._signs = np.empty((limit, size), dtype=np.uint8)
         self._explained = np.empty(limit)
@@ -103,6 +105,6 @@ class StreamedRound:
         waiting: NDArray[np.float32] = self._waiting[: self._added - self._scored]
         if len(waiting):
             self._explained[block] = write_unexplained_signs(
-                waiting, self._public, self._starts, self._signs[block]
+                waiting, self._axes, self._starts, self._signs[block]
             )
         self._scored = self._added
