@@ -4,8 +4,8 @@ Arrays inside these objects are read-only: a result that pays people does not ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,8 @@ class RoundInputs:
         Whom evidence over earlier rounds names as not working.
     standing : (k,) bool array or None
         Who was accused in earlier rounds, and has not worked in more rounds than that.
+    agrees : (k,) bool array or None
+        Who agreed with the others significantly in its last rounds, taken together.
     repeated : (k,) float array or None
         Which share of each report what is public and the client's own past explain, of which more
         is looked at than `previous`; 0 without a past.
@@ -91,6 +93,7 @@ class RoundInputs:
     rounds: NDArray[np.int64] | None = None
     named: NDArray[np.bool_] | None = None
     standing: NDArray[np.bool_] | None = None
+    agrees: NDArray[np.bool_] | None = None
     repeated: NDArray[np.float64] | None = None
     reports: NDArray[np.int64] | None = None
     sampled: bool = False
@@ -101,6 +104,24 @@ class RoundInputs:
         matrix = self.updates.values if isinstance(self.updates, Signals) else self.updates
         object.__setattr__(self, "clients", int(matrix.shape[0]))
         object.__setattr__(self, "parameters", int(matrix.shape[1]))
+
+    def of_clients(self, rows: NDArray[np.int64]) -> "RoundInputs":
+        """Return the round of some of its clients."""
+        updates = self.updates
+        part = (
+            Signals(updates.values[rows], updates.levels)
+            if isinstance(updates, Signals)
+            else updates[rows]
+        )
+        columns = {name: getattr(self, name) for name in _BY_CLIENT}
+        chosen: dict[str, Any] = {n: None if c is None else c[rows] for n, c in columns.items()}
+        return replace(self, updates=part, **chosen)
+
+
+_BY_CLIENT = (
+    *("previous", "testimony", "trust", "rounds", "named"),
+    *("standing", "agrees", "repeated", "reports"),
+)
 
 
 @dataclass(frozen=True)

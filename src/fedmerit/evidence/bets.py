@@ -11,8 +11,13 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
   client that is independent of the cohort (Kelly's): nothing in rounds in which the cohort itself
   hardly agrees, at most nine tenths, so that one odd round decides nothing;
 - public information or the client's own past explains the report (`fedmerit.evidence.cohort`), and
-  what is left of it shows no work, or
+  what is left of it shows no work, neither here nor over the last rounds, or
 - the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth.
+
+The first wealth counts as evidence only as long as the client's agreement of its last rounds, taken
+together, is not significant: who agrees much less than a third of what is usual, as after one epoch
+where others make ten, shows its work slowly, but it does, and who is independent of the others
+never does. No round counts for more than is significant by itself.
 
 So testing again every round costs nothing, and rounds without the client change nothing. Who works
 again loses the evidence against it: nine tenths of the first wealth in every round. The evidence
@@ -24,6 +29,7 @@ n / (rate s).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +62,13 @@ class Wealth:
     reversed: float = 0.0
     accused: int = 0
     worked: int = 0
+    agreed: float = 0.0
+    agreed_variance: float = 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its agreement of the last rounds, taken together, is significant."""
+        return self.agreed > LIMITS.significant * sqrt(self.agreed_variance)
 
     @property
     def standing(self) -> bool:
@@ -65,7 +78,8 @@ class Wealth:
     @property
     def evidence(self) -> float:
         """The logarithm of the e-value."""
-        wealths = (self.independent, self.replayed, self.reversed)
+        independent = min(self.independent, 0.0) if self.agrees else self.independent
+        wealths = (independent, self.replayed, self.reversed)
         return float(np.log(np.mean(np.exp(np.subtract(wealths, max(wealths))))) + max(wealths))
 
 
@@ -74,6 +88,7 @@ def bet(
 ) -> dict[str, Wealth]:
     """Return the wealth against the `clients` of a round after it, given that before it."""
     gains = _gains_by_independence(result.evidence, len(clients))
+    shown = _shown(result.evidence, len(clients))
     after = {}
     for row, client in enumerate(clients):
         before, flag = known.get(client, Wealth()), result.flags[row]
@@ -95,8 +110,24 @@ def bet(
             before.reversed + reversed_,
             before.accused + (flag is not None and flag.kind in _WITHOUT_WORK),
             before.worked + worked,
+            *_remembered(before, float(shown[row])),
         )
     return after
+
+
+def _shown(evidence: Evidence | None, clients: int) -> NDArray[np.float64]:
+    """Return what each client's agreement counts for, in standard deviations; NaN without any."""
+    if evidence is None or evidence.members.sum() < LIMITS.fewest_members:
+        return np.full(clients, np.nan)
+    return np.minimum(evidence.agreement / evidence.deviation, LIMITS.significant)
+
+
+def _remembered(before: Wealth, shown: float) -> tuple[float, float]:
+    """Return the sum of agreement with a round's, and its variance; older rounds count less."""
+    if isnan(shown):
+        return before.agreed, before.agreed_variance
+    memory = LIMITS.memory
+    return memory * before.agreed + shown, memory**2 * before.agreed_variance + 1.0
 
 
 def _gain(stake: NDArray[np.float64], happened: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -126,20 +157,29 @@ def _gains_by_independence(evidence: Evidence | None, clients: int) -> NDArray[n
     return _gain(stake, evidence.agreement / evidence.deviation < below)
 
 
-def told_of(
-    known: Mapping[str, Wealth], clients: Sequence[str], rate: float
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return what earlier rounds tell of the `clients`, (k,) each.
+@dataclass(frozen=True)
+class Told:
+    """What earlier rounds tell of clients, (k,) each.
 
-    In how many each was judged, whether an accusation stands, and whether all of them name it at
-    the false discovery `rate`; 0 names nobody.
+    In how many each was judged, whether an accusation stands, whether all of them name it, and
+    whether its agreement of the last ones, taken together, is significant.
     """
+
+    rounds: NDArray[np.int64]
+    standing: NDArray[np.bool_]
+    named: NDArray[np.bool_]
+    agrees: NDArray[np.bool_]
+
+
+def told_of(known: Mapping[str, Wealth], clients: Sequence[str], rate: float) -> Told:
+    """Return what earlier rounds tell of the `clients`; a `rate` of 0 names nobody."""
     wealth = [known.get(client, Wealth()) for client in clients]
     suspects = set(named(known, rate))
-    return (
+    return Told(
         np.array([one.rounds for one in wealth], dtype=np.int64),
         np.array([one.standing for one in wealth], dtype=np.bool_),
         np.array([client in suspects for client in clients], dtype=np.bool_),
+        np.array([one.agrees for one in wealth], dtype=np.bool_),
     )
 
 

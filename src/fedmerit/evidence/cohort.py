@@ -134,7 +134,8 @@ def cohort_of(
 
     No agreement is evidence only while the cohort agrees: a client outside is flagged only if one
     that agrees a third as much as is typical would have so little agreement by a chance of at
-    most `LIMITS.accusing` over all clients.
+    most `LIMITS.accusing` over all clients. Where those outside are more than the members, they
+    must not agree with each other, either.
     """
     clients = len(barred)
     admitted = ~barred[ordered].any(axis=1)
@@ -161,8 +162,9 @@ def cohort_of(
     both = members[ordered].all(axis=1)
     # Accounts that share one work agree beyond measure; what most pairs show is shown by two.
     least = LIMITS.least_share * max(float(np.median(z[both])), 0.0)
-    if 2 * largest <= np.count_nonzero(sizes[group] > 1):
-        least = 0.0  # who agrees with whom is no yardstick where most agree with others
+    # Who agrees with whom is no yardstick where most agree with others, be it ever so little.
+    if 2 * largest <= np.count_nonzero(sizes[group] > 1) or _agree_too(ordered, z, members, barred):
+        least = 0.0
     alike = max(float(z[both].mean()), 0.0) / sqrt(parameters)
     deviation = _deviation(peers, alike)
     outside = ~members & (agreement < _too_little(least, deviation, int(members.sum())))
@@ -172,6 +174,20 @@ def cohort_of(
         for out, single in zip(outside, alone, strict=True)
     )
     return Cohort(members, agreement, typical, least, deviation, flags)
+
+
+def _agree_too(ordered: NDArray[np.int64], z: Floats, members: Booleans, barred: Booleans) -> bool:
+    """Return whether those beside the `members` are more than these, and agree with each other.
+
+    No two of them need to: the mean over all their pairs is what would be so large in one of a
+    hundred rounds if they were independent.
+    """
+    beside = ~members & ~barred
+    pairs = beside[ordered].all(axis=1)
+    if beside.sum() <= members.sum() or not pairs.any():
+        return False
+    limit = upper_quantile(LIMITS.family_error) / sqrt(int(pairs.sum()) / 2)
+    return float(z[pairs].mean()) > limit
 
 
 def _deviation(peers: NDArray[np.int64], alike: float) -> Floats:
@@ -339,16 +355,16 @@ def explained_reports(
     return known
 
 
-def repeated_reports(
-    shares: Floats, reports: NDArray[np.int64], members: Booleans, rate: float
-) -> Booleans:
+def repeated_reports(shares: Floats, reports: NDArray[np.int64], members: Booleans) -> Booleans:
     """Return whose report is its own earlier work, and nothing else, (k,).
 
-    Of the reports of members of whom at least as many `reports` are known, more is left. A client
-    whose training hardly changes from round to round repeats much of its work, and is honest: what
-    is left of that counts less, and is not held against it.
+    Of the reports of members of whom at least as many `reports` are known, more is left, but for an
+    error of `LIMITS.accusing` over all clients. A client whose training hardly changes from round
+    to round repeats much of its work, and is honest: what is left of that counts less, and is not
+    held against it. Where the members repeat nearly all of theirs, nobody is accused for it.
     """
     repeated = np.zeros_like(members)
+    rate = LIMITS.accusing / len(shares)
     for count in np.unique(reports[reports > 0]):
         others = members & (reports >= count)
         found = explained_reports(shares, others, 1 - LIMITS.nothing_left, rate)

@@ -71,6 +71,8 @@ class Limits:
     significant: float = 3.0
     # Chosen: what the first bet puts on independence at most, so that one round does not decide.
     largest_stake: float = 0.9
+    # Chosen: what agreement counts a round later, so that some ten rounds are looked at together.
+    memory: float = 0.9
     # Chosen: the share of its wealth that the second bet puts on reports that are explained.
     stake: float = 0.1
 

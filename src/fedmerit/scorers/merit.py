@@ -8,7 +8,7 @@ whatever the length of the report (`fedmerit.scorers.information`). Differences 
 evened out, and accounts that share one work share one score.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +134,7 @@ class Merit:
             return self._score_panel(inputs, np.arange(inputs.clients), rng)
         panels = draw_panels(inputs.clients, PANEL, rng)
         return join_panels(
-            panels, [self._score_panel(_part(inputs, panel), panel, rng) for panel in panels]
+            panels, [self._score_panel(inputs.of_clients(panel), panel, rng) for panel in panels]
         )
 
     def _score_panel(
@@ -186,9 +186,9 @@ class Merit:
     ) -> _Worked:
         """Decide by what the gate found, the cosines of private parts, and what is left of reports.
 
-        A report of which something is left is judged by what is left; who has worked before, by
-        evidence over rounds and not by one odd round. Where a round cannot tell, what was told
-        before stands.
+        A report of which something is left is judged by what is left, in this round or in the last
+        ones together; who has worked before, by evidence over rounds and not by one odd round.
+        Where a round cannot tell, what was told before stands.
         """
         assert gate.pairs is not None, "a panel is compared with itself"
         assert gate.pairs.z is not None, "the gate tests pairs"
@@ -201,12 +201,13 @@ class Merit:
         alike = near_copies(cosine, ~nobody, self.gate.fdr)
         apart = np.where(alike.alike, np.nan, gate.pairs.z)
         cohort = find_cohort(apart, known | named, inputs.parameters)
-        repeated = repeated_reports(own, reports, cohort.members, self.gate.fdr)
+        repeated = repeated_reports(own, reports, cohort.members)
         if repeated.any():
             cohort = find_cohort(apart, known | repeated | named, inputs.parameters)
         copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
         nothing_left = public >= 1 - LIMITS.nothing_left
-        replayed = known & (nothing_left | ~shown)
+        agrees = nobody if inputs.agrees is None else inputs.agrees
+        replayed = known & (nothing_left | ~(shown | agrees))
         trusted = _trusted(inputs, cohort.members)
         explained = replayed & (nothing_left | ~trusted)
         outside = np.array([flag is not None for flag in cohort.flags]) & ~known & ~trusted
@@ -240,23 +241,6 @@ def _of_own_past(
     if inputs.repeated is None or inputs.reports is None:
         return shares, reports
     return np.maximum(shares, inputs.repeated), np.maximum(reports, inputs.reports)
-
-
-def _part(inputs: RoundInputs, rows: NDArray[np.int64]) -> RoundInputs:
-    """Return the round of some of its clients."""
-    assert not isinstance(inputs.updates, Signals)
-    return replace(
-        inputs,
-        updates=inputs.updates[rows],
-        previous=None if inputs.previous is None else inputs.previous[rows],
-        testimony=None if inputs.testimony is None else inputs.testimony[rows],
-        trust=None if inputs.trust is None else inputs.trust[rows],
-        rounds=None if inputs.rounds is None else inputs.rounds[rows],
-        named=None if inputs.named is None else inputs.named[rows],
-        standing=None if inputs.standing is None else inputs.standing[rows],
-        repeated=None if inputs.repeated is None else inputs.repeated[rows],
-        reports=None if inputs.reports is None else inputs.reports[rows],
-    )
 
 
 def _trusted(inputs: RoundInputs, members: NDArray[np.bool_]) -> NDArray[np.bool_]:

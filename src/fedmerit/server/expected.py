@@ -90,6 +90,9 @@ def _check_values(arrays: Arrays, meta: Mapping[str, Any]) -> None:
     for client, trust in meta["trust"].items():
         if not math.isfinite(trust):
             raise CheckpointError(f"trust of {client!r} must be finite, got {trust}")
+    for client, wealth in meta["wealth"].items():
+        if (variance := wealth.get("agreed_variance", 0.0)) < 0:
+            raise CheckpointError(f"a variance of {client!r} must be at least 0, got {variance}")
 
 
 def _check_models(arrays: Arrays, parameters: int | None) -> None:

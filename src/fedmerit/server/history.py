@@ -176,7 +176,7 @@ class RoundHistory:
         The updates are checked, and have the parameters that are looked at; so have `layers`, by
         default those of the view.
         """
-        previous = testimony = trust = rounds = standing = named = repeated = reported = None
+        previous = testimony = trust = repeated = reported = told = None
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
         floats = None if isinstance(updates, Signals) or not needs.previous else updates
@@ -194,7 +194,7 @@ class RoundHistory:
         if floats is not None:
             repeated, reported = self.past.explain(clients, floats, public)
         if needs.trust or needs.naming:
-            rounds, standing, named = told_of(self.wealth, clients, needs.naming)
+            told = told_of(self.wealth, clients, needs.naming)
         return RoundInputs(
             updates,
             public,
@@ -202,9 +202,10 @@ class RoundHistory:
             previous=previous,
             testimony=testimony,
             trust=trust,
-            rounds=rounds,
-            named=named,
-            standing=standing,
+            rounds=None if told is None else told.rounds,
+            named=None if told is None else told.named,
+            standing=None if told is None else told.standing,
+            agrees=None if told is None else told.agrees,
             repeated=repeated,
             reports=reported,
             sampled=self.view.sampled,
