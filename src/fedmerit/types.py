@@ -78,6 +78,9 @@ class RoundInputs:
         is looked at than `previous`; 0 without a past.
     reports : (k,) int array or None
         How many own earlier reports that rests on.
+    directions : (k,) int array or None
+        How many own earlier reports may be held against each client, which has as few examples as
+        it claims.
     sampled : bool
         The parameters are a sample already, and their values are checked: all of them count.
     clients, parameters : int
@@ -96,6 +99,7 @@ class RoundInputs:
     agrees: NDArray[np.bool_] | None = None
     repeated: NDArray[np.float64] | None = None
     reports: NDArray[np.int64] | None = None
+    directions: NDArray[np.int64] | None = None
     sampled: bool = False
     clients: int = field(init=False)
     parameters: int = field(init=False)
@@ -120,7 +124,7 @@ class RoundInputs:
 
 _BY_CLIENT = (
     *("previous", "testimony", "trust", "rounds", "named"),
-    *("standing", "agrees", "repeated", "reports"),
+    *("standing", "agrees", "repeated", "reports", "directions"),
 )
 
 

@@ -7,6 +7,7 @@ from fedmerit.evidence.past import REPORTS, SKETCHED, Sketches
 
 SIZE = 5000
 CLIENTS = ["ann", "bob", "cat"]
+MANY = np.full(3, REPORTS)
 
 
 def after_rounds(rng, rounds, size=SIZE):
@@ -18,7 +19,7 @@ def after_rounds(rng, rounds, size=SIZE):
 
 
 def test_before_the_first_round_nothing_is_known(rng):
-    shares, counts = Sketches().explain(CLIENTS, rng.normal(size=(3, 50)), None)
+    shares, counts = Sketches().explain(CLIENTS, rng.normal(size=(3, 50)), None, MANY)
     assert shares.tolist() == [0, 0, 0]
     assert counts.tolist() == [0, 0, 0]
 
@@ -29,7 +30,7 @@ def test_old_work_in_any_mixture_is_explained_and_new_work_is_not(rng):
     new = rng.normal(size=(3, SIZE))
     new[0] = 3 * reports[0, 0]
     new[1] = reports[2, 1] - 0.5 * reports[7, 1] + 2 * public[1] + 1.0
-    shares, counts = known.explain(CLIENTS, new, public)
+    shares, counts = known.explain(CLIENTS, new, public, MANY)
     assert counts.tolist() == [10, 10, 10]
     assert shares[:2] == pytest.approx([1, 1], abs=1e-6)
     assert abs(shares[2]) < 0.05
@@ -38,13 +39,13 @@ def test_old_work_in_any_mixture_is_explained_and_new_work_is_not(rng):
 def test_the_work_of_another_client_is_not_ones_own_past(rng):
     known, reports = after_rounds(rng, 5)
     new = reports[0][[1, 2, 0]]
-    assert np.abs(known.explain(CLIENTS, new, None)[0]).max() < 0.05
+    assert np.abs(known.explain(CLIENTS, new, None, MANY)[0]).max() < 0.05
 
 
 def test_noise_on_old_work_is_what_is_left_of_it(rng):
     known, reports = after_rounds(rng, 5)
     new = reports[1] + 0.5 * rng.normal(size=reports[1].shape)
-    left = 1 - known.explain(CLIENTS, new, None)[0]
+    left = 1 - known.explain(CLIENTS, new, None, MANY)[0]
     assert left == pytest.approx(np.full(3, 0.5 / np.sqrt(1.25)), rel=0.05)
 
 
@@ -68,10 +69,10 @@ def test_where_one_looks_depends_on_all_reports_and_not_on_their_order(rng):
 
 def test_few_parameters_look_at_few_reports_or_none(rng):
     known, reports = after_rounds(rng, 8, size=60)
-    shares, counts = known.explain(CLIENTS, reports[0], rng.normal(size=(2, 60)))
+    shares, counts = known.explain(CLIENTS, reports[0], rng.normal(size=(2, 60)), MANY)
     assert counts.tolist() == [3, 3, 3]
     assert (shares < 0.9).all()
-    shares, counts = known.explain(CLIENTS, reports[0], rng.normal(size=(6, 60)))
+    shares, counts = known.explain(CLIENTS, reports[0], rng.normal(size=(6, 60)), MANY)
     assert counts.tolist() == [0, 0, 0]
     assert shares.tolist() == [0, 0, 0]
 
@@ -80,5 +81,5 @@ def test_zeros_and_reports_that_are_not_finite_repeat_nothing(rng):
     known, _ = after_rounds(rng, 3)
     new = rng.normal(size=(3, SIZE))
     new[0], new[1] = 0, np.inf
-    shares, _ = known.explain(CLIENTS, new, None)
+    shares, _ = known.explain(CLIENTS, new, None, MANY)
     assert shares[:2].tolist() == [0, 0]

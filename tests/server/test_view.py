@@ -75,7 +75,7 @@ def step(server, form, number, send="updates", past=()):
         sent = {client: server.state.model + update for client, update in sent.items()}
     if form != "vector":
         sent = {client: cut(update, shapes) for client, update in sent.items()}
-    return server.settle(**{send: sent}, sizes={client: 10 + len(client) for client in sent})
+    return server.settle(**{send: sent}, sizes={client: 500 + len(client) for client in sent})
 
 
 @pytest.mark.parametrize("send", ["updates", "models"])

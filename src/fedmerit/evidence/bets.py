@@ -15,7 +15,7 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
 - the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth.
 
 The first wealth counts as evidence only as long as the client's agreement of its last rounds, taken
-together, is not significant: who agrees much less than a third of what is usual, as after one epoch
+together, is not what one of a hundred independent clients has at most: who agrees much less than a third of what is usual, as after one epoch
 where others make ten, shows its work slowly, but it does, and who is independent of the others
 never does. No round counts for more than is significant by itself.
 
@@ -67,8 +67,9 @@ class Wealth:
 
     @property
     def agrees(self) -> bool:
-        """Whether its agreement of the last rounds, taken together, is significant."""
-        return self.agreed > LIMITS.significant * sqrt(self.agreed_variance)
+        """Whether a client that is independent hardly has such agreement over the last rounds."""
+        limit = upper_quantile(LIMITS.honest_event)
+        return self.agreed > limit * sqrt(self.agreed_variance)
 
     @property
     def standing(self) -> bool:

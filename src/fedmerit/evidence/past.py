@@ -5,6 +5,11 @@ were sent before. To keep all of them whole would take too much memory; some tho
 are enough to see it. Which ones is drawn from what all clients of the first round reported, which
 nobody knows when it reports.
 
+A client with few examples has few ways to go: updates of a linear model lie in the span of its
+examples, and after as many reports as it has examples every further one is explained, whoever
+sends it. So no more of a client's reports are held against it than a tenth of the examples that it
+claims, as many observations as a regression wants. Who claims few to get away weighs little.
+
 Updates of successive rounds are related: a parameter that moved twice in one direction moves again,
 and by more where the model is large. Who has watched the federation can make a table of that and
 report what it says instead of working. The server makes the same table, from past rounds alone,
@@ -61,12 +66,17 @@ class Sketches:
         return Sketches(places, {client: reports[client] for client in kept if client in reports})
 
     def explain(
-        self, clients: Sequence[str], updates: FloatArray, public: FloatArray | None
+        self,
+        clients: Sequence[str],
+        updates: FloatArray,
+        public: FloatArray | None,
+        directions: NDArray[np.int64],
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return which share of each report public vectors and its own past explain, and how many.
 
         Shares are of the length, (k,), 0 where a client has no past; then so many earlier reports
-        were looked at, (k,): no more than the parameters allow.
+        were looked at, (k,): no more than `directions`, (k,), and than the parameters allow that
+        are no zeros in all of them.
         """
         shares, counts = np.zeros(len(clients)), np.zeros(len(clients), dtype=np.int64)
         if self.places is None:
@@ -75,16 +85,26 @@ class Sketches:
         if public is not None:
             known = np.concatenate((known, public[:, self.places].astype(np.float64)))
         known = _units(known)
-        most = len(self.places) // LIMITS.parameters_per_vector - len(known)
         for row, client in enumerate(clients):
             past = self.reports.get(client)
             report = updates[row, self.places].astype(np.float64)
-            if past is None or most < 1 or not np.isfinite(report).all():
+            if past is None or not np.isfinite(report).all():
+                continue
+            moved = int(np.count_nonzero(np.any(past, axis=0) | (report != 0)))
+            most = min(moved // LIMITS.parameters_per_vector - len(known), int(directions[row]))
+            if most < 1:
                 continue
             own = _units(past[-most:].astype(np.float64))
             counts[row] = min(len(past), most)
             shares[row] = 1 - _left(report, np.concatenate((known, own)))
         return shares, counts
+
+
+def directions_of(sizes: Sequence[float | None]) -> NDArray[np.int64]:
+    """Return how many of each client's earlier reports its claimed size lets speak, (k,)."""
+    each = LIMITS.parameters_per_vector
+    known = [REPORTS if size is None else min(size / each, REPORTS) for size in sizes]
+    return np.array(known).astype(np.int64)
 
 
 def _draw(updates: FloatArray) -> NDArray[np.int64]:

@@ -45,6 +45,8 @@ def residual_signs(
         Stratum s holds the parameters ``starts[s]:starts[s + 1]``.
     precision : float
         What is smaller than this share of the numbers it was computed from is a tie, not a signal.
+        So is an exact zero of a report, such as a row that nobody touched: what is left of it is
+        the fit, which the public knows.
     signals : (k, d), output
         NEGATIVE, TIE or POSITIVE.
     deviations : (k, strata, 2), output
@@ -122,7 +124,7 @@ def _write_signs(
                 rest[n] -= x
                 magnitude[n] += abs(x)
         for n in range(size):
-            tie = abs(rest[n]) <= precision * magnitude[n]
+            tie = update[n] == 0.0 or abs(rest[n]) <= precision * magnitude[n]
             into[n] = TIE if tie else (POSITIVE if rest[n] > 0.0 else NEGATIVE)
             rest[n] = 0.0 if tie else abs(rest[n])
             magnitude[n] = abs(update[n] - middle)

@@ -233,10 +233,19 @@ class Merit:
 def _of_own_past(
     inputs: RoundInputs, left: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the share of each report that its own past explains, and how many reports that is."""
+    """Return the share of each report that its own past explains, and how many reports that is.
+
+    Nothing where more reports stand behind it than may be held against the client.
+    """
     if inputs.previous is None:
         return np.zeros(inputs.clients), np.zeros(inputs.clients, dtype=np.int64)
+    moved = np.count_nonzero(np.any(inputs.previous, axis=1), axis=1)
     reports = np.any(inputs.previous, axis=2).sum(axis=1)
+    vectors = 1 + reports + (0 if inputs.public is None else len(inputs.public))
+    held = moved >= LIMITS.parameters_per_vector * vectors
+    if inputs.directions is not None:
+        held &= reports <= inputs.directions
+    reports = np.where(held, reports, 0)
     shares = np.where(reports > 0, 1 - left, 0.0)
     if inputs.repeated is None or inputs.reports is None:
         return shares, reports

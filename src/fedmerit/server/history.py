@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, told_of
-from fedmerit.evidence.past import Forecast, Sketches
+from fedmerit.evidence.past import Forecast, Sketches, directions_of
 from fedmerit.flags import Flag
 from fedmerit.panel import Book
 from fedmerit.sampling import choose_parameters
@@ -170,11 +170,12 @@ class RoundHistory:
         updates: FloatArray | Signals,
         layers: NDArray[np.int64] | None = None,
         needs: Needs = EVERYTHING,
+        sizes: Sequence[float | None] | None = None,
     ) -> RoundInputs:
         """Return the inputs for a scorer: `updates` with what it needs of the past.
 
         The updates are checked, and have the parameters that are looked at; so have `layers`, by
-        default those of the view.
+        default those of the view. `sizes` are claimed, where they are known.
         """
         previous = testimony = trust = repeated = reported = told = None
         if needs.trust:
@@ -191,8 +192,9 @@ class RoundHistory:
             for row, client in enumerate(clients):
                 testimony[row] = self.testimony.get(client, 0.0)
         public = self.public
+        directions = directions_of([None] * len(clients) if sizes is None else sizes)
         if floats is not None:
-            repeated, reported = self.past.explain(clients, floats, public)
+            repeated, reported = self.past.explain(clients, floats, public, directions)
         if needs.trust or needs.naming:
             told = told_of(self.wealth, clients, needs.naming)
         return RoundInputs(
@@ -208,6 +210,7 @@ class RoundHistory:
             agrees=None if told is None else told.agrees,
             repeated=repeated,
             reports=reported,
+            directions=directions,
             sampled=self.view.sampled,
         )
 
