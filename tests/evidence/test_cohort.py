@@ -7,6 +7,7 @@ from fedmerit.evidence.bets import bet
 from fedmerit.evidence.cohort import (
     cohort_of,
     near_copies,
+    repeated_reports,
 )
 from fedmerit.evidence.cohort import find_cohort as cohort_in
 from fedmerit.flags import Flag, Kind
@@ -44,6 +45,22 @@ def test_who_agrees_elsewhere_is_accused_only_by_most_of_those_who_agree():
     assert halves.least == 0
     most = find_cohort(z_of([[0, 1, 2, 3, 4], [5, 6, 7], [8]]))
     assert most.flags == (None,) * 5 + (CLIQUE,) * 3 + (INDEPENDENT,)
+
+
+def four_and_eight(mean, rng):
+    """Four clients who agree, and eight who hardly agree with each other, on average `mean`."""
+    z = np.triu(rng.normal(size=(12, 12)), 1)
+    z[4:, 4:] += np.triu(np.full((8, 8), mean), 1)
+    z[:4, :4] = np.triu(np.full((4, 4), 60.0), 1)
+    z += z.T
+    np.fill_diagonal(z, np.nan)
+    return z
+
+
+def test_a_smaller_cohort_accuses_nobody_where_most_agree_a_little(rng):
+    assert find_cohort(four_and_eight(1.5, rng)).flags == (None,) * 12
+    independent = find_cohort(four_and_eight(0.0, rng))
+    assert independent.flags == (None,) * 4 + (INDEPENDENT,) * 8
 
 
 def test_who_is_barred_can_still_show_work():
@@ -194,3 +211,12 @@ def test_who_agrees_significantly_is_not_accused_of_independence():
     assert cohort.flags[9] is None
     z[9, :9] = z[:9, 9] = 0.5
     assert cohort_in(z, nobody, 1_000_000_000).flags[9] == INDEPENDENT
+
+
+def test_repeated_work_is_told_by_what_the_cohort_repeats(rng):
+    everybody, one = np.ones(12, dtype=np.bool_), np.arange(12) == 0
+    left = np.where(one, 1e-6, rng.uniform(0.2, 0.6, size=12))
+    assert repeated_reports(1 - left, np.full(12, 5), everybody).tolist() == one.tolist()
+    # Where training hardly changes, half of the reports are new by rounding alone.
+    smooth = np.where(np.arange(12) < 6, 5e-5, 10 ** rng.uniform(-3, -2, size=12))
+    assert not repeated_reports(1 - smooth, np.full(12, 5), everybody).any()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.evidence.past import REPORTS, SKETCHED, Sketches
+from fedmerit.evidence.past import REPORTS, SKETCHED, Sketches, directions_of
 
 SIZE = 5000
 CLIENTS = ["ann", "bob", "cat"]
@@ -83,3 +83,34 @@ def test_zeros_and_reports_that_are_not_finite_repeat_nothing(rng):
     new[0], new[1] = 0, np.inf
     shares, _ = known.explain(CLIENTS, new, None, MANY)
     assert shares[:2].tolist() == [0, 0]
+
+
+def test_no_more_own_reports_speak_against_a_client_than_a_tenth_of_its_examples():
+    assert directions_of([5, 40, 99.5, 10_000, None]).tolist() == [0, 4, 9, REPORTS, REPORTS]
+
+
+def test_few_examples_of_a_linear_model_repeat_nothing(rng):
+    """Every report lies in the span of six examples, and so of six earlier reports."""
+    examples = rng.normal(size=(6, SIZE))
+    known = Sketches()
+    for _ in range(10):
+        known = known.after(["ann"], rng.normal(size=(1, 6)) @ examples, ["ann"])
+    new = rng.normal(size=(1, 6)) @ examples
+    shares, _ = known.explain(["ann"], new, None, directions_of([None]))
+    assert shares[0] == pytest.approx(1, abs=1e-6)
+    shares, counts = known.explain(["ann"], new, None, directions_of([6]))
+    assert (shares[0], counts[0]) == (0, 0)
+
+
+def test_rows_that_nobody_touched_are_no_observations(rng):
+    """A report that moves thirty parameters is fitted by a few others, whatever they hold."""
+    known = Sketches()
+    for _ in range(5):
+        past = np.zeros((1, SKETCHED))
+        past[0, :30] = rng.normal(size=30)
+        known = known.after(["ann"], past, ["ann"])
+    new = np.zeros((1, SKETCHED))
+    new[0, :30] = rng.normal(size=30)
+    shares, counts = known.explain(["ann"], new, None, directions_of([None]))
+    assert counts.tolist() == [2]
+    assert shares[0] < 0.5

@@ -32,6 +32,48 @@ def test_riders_are_flagged_and_workers_are_not(rng):
     assert {v.reason for v in watch.verdicts() if v.flagged} == {"independent of every peer"}
 
 
+def evidence_of(agreement, rng, explained=0.0):
+    """Twenty members who agree by nine deviations, and as many others who agree by so much."""
+    ones, inside = np.ones(40), np.arange(40) < 20
+    return Evidence(
+        agreement=np.where(inside, 9.0, agreement) + rng.normal(size=40),
+        typical=9 * ones,
+        least=3 * ones,
+        deviation=ones,
+        explained=explained * ones,
+        replayed=np.zeros(40, dtype=bool),
+        copies=ones,
+        members=inside,
+        against=np.zeros(40, dtype=bool),
+    )
+
+
+def test_who_agrees_much_less_but_always_is_not_named_for_long_and_who_never_does_is(rng):
+    names = [str(number) for number in range(40)]
+    named = {}
+    for agreement in (0.0, 1.5):
+        watch = Watch(rate=0.01)
+        for _ in range(25):
+            result = Contributions.of(
+                "conditional", np.zeros(40), evidence=evidence_of(agreement, rng)
+            )
+            watch.observe(names, result)
+        named[agreement] = {verdict.client for verdict in watch.verdicts() if verdict.flagged}
+    assert len(named[0.0]) >= 18
+    assert named[1.5] == set()
+
+
+def test_agreement_of_long_ago_speaks_for_nobody(rng):
+    watch, names = Watch(rate=0.01), [str(number) for number in range(40)]
+    for number in range(60):
+        agreement = 9.0 if number < 20 else 0.0
+        result = Contributions.of("conditional", np.zeros(40), evidence=evidence_of(agreement, rng))
+        watch.observe(names, result)
+    named = {int(verdict.client) for verdict in watch.verdicts() if verdict.flagged}
+    assert len(named) >= 18
+    assert min(named) >= 20
+
+
 def test_nothing_is_bet_when_the_cohort_does_not_agree(rng):
     watch = Watch()
     for _ in range(50):

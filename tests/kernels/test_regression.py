@@ -73,6 +73,17 @@ def test_signs_and_deviations_of_residuals(rng):
     assert (deviations[:, 1] == 0).all()
 
 
+def test_what_a_report_leaves_at_zero_is_a_tie(rng):
+    d = 600
+    starts, public = np.array([0, d]), rng.normal(size=(1, d))
+    updates = 2 * public + rng.normal(size=(1, d))
+    updates[0, :400] = 0.0
+    signals, deviations = np.empty((1, d), dtype=np.uint8), np.empty((1, 1, 2))
+    residual_signs(updates, public_axes(public, starts), starts, 1e-6, signals, deviations)
+    assert (signals[0, :400] == TIE).all()
+    assert (signals[0, 400:] != TIE).all()
+
+
 def test_private_parts_are_the_remainders_of_least_squares(rng):
     k, d = 3, 300
     updates = rng.normal(size=(k, d))

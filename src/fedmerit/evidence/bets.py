@@ -15,9 +15,10 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
 - the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth.
 
 The first wealth counts as evidence only as long as the client's agreement of its last rounds, taken
-together, is not what one of a hundred independent clients has at most: who agrees much less than a third of what is usual, as after one epoch
-where others make ten, shows its work slowly, but it does, and who is independent of the others
-never does. No round counts for more than is significant by itself.
+together, is not what one of a hundred independent clients has at most. Who agrees much less than a
+third of what is usual, as after one epoch where others make ten, shows its work slowly, but it
+does; who is independent of the others never does. No round counts for more than is significant by
+itself.
 
 So testing again every round costs nothing, and rounds without the client change nothing. Who works
 again loses the evidence against it: nine tenths of the first wealth in every round. The evidence
