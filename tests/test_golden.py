@@ -64,7 +64,7 @@ PLAIN = ("flagged", "reward", "num_examples")
 TO_TEN_DIGITS = {"merit"}
 # Merit is another score since it is the information of those who worked (0031), and again since
 # what came true of earlier reports counts (0039) and accounts are told by what sets them apart
-# (0040): it was recorded anew.
+# (0040): it was recorded anew, and the round of ties once more since zeros are ties (0042).
 AGAIN = GOLDEN["again"]
 CHANGED = [
     (
@@ -87,6 +87,12 @@ CHANGED = [
         {"conditional", "conditional by 2 peers", "conditional, mixed"},
         {"public", "history", "three", "crowd"},
         {"chance", "epsilon", "evidence", "explained", "p_values", "pairwise", "scores", "z"},
+    ),
+    (
+        "exact zeros of a report are ties: what is left of them is the fit",
+        {"conditional", "conditional by 2 peers", "conditional, mixed"},
+        {"ties"},
+        EVERYTHING,
     ),
 ]
 

@@ -102,7 +102,7 @@ def test_who_has_worked_is_not_accused_by_one_report_that_is_mostly_known(server
     known = server.state.history.updates[0]
     result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng) + 30 * known})
     assert result.flags["eve"] is None
-    for _ in range(8):  # what it showed counts for some rounds more
+    for _ in range(14):  # what it showed counts for some rounds more
         known = server.state.history.updates[0]
         result = server.settle(updates={**work(rng, CLEAR), "eve": noise(rng) + 30 * known})
     assert result.flags["eve"].kind is Kind.NAMED
