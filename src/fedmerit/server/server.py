@@ -62,7 +62,7 @@ from fedmerit.server.state import (
     write_state,
 )
 from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
-from fedmerit.validation import check_layers, check_positions
+from fedmerit.validation import check_layers, check_path, check_positions
 from fedmerit.version import __version__
 
 Model = Any  # a vector, or a mapping from name to array; NumPy, tensors, anything with __array__
@@ -141,8 +141,11 @@ class Server:
         check_run(seed, key, record, older, remembered)
         self.seed, self._record, self._key = seed, record, key
         self._about, self._run = dict(about or {}), uuid4().hex
-        self._state_path = None if state is None else Path(state)
+        self._state_path = None if state is None else _state_place(state)
         self._pending: RoundRecord | None = None
+        # A round that is over and could not be written down yet, or not told to `record`.
+        self._unwritten: RoundRecord | None = None
+        self._untold: RoundRecord | None = None
         self._judged: Judgement | None = None
         # What the panel needs of the round under way.
         self._seated: Judgement | None = None
@@ -171,7 +174,7 @@ class Server:
         self.state = ServerState(0, RoundHistory(older, remembered, view).published(first))
         self._ledger: Ledger | None = None
         self._keep: RunRecorder | None = None
-        self._ledger_path = None if ledger is None else Path(ledger)
+        self._ledger_path = None if ledger is None else check_path("ledger", ledger)
         if self._ledger_path is not None:
             self._open_ledger(resume=False)
 
@@ -201,7 +204,7 @@ class Server:
 
     @property
     def under_way(self) -> bool:
-        """Whether a round has been judged and is not yet written down."""
+        """Whether a round has been judged and is not over."""
         return self._pending is not None
 
     @property
@@ -439,20 +442,32 @@ class Server:
             self._pending = replace(self._pending, metrics=known)
 
     def write(self) -> RoundRecord | None:
-        """Write down the round that is over: totals, state file, ledger; return its record."""
-        if self._pending is None:
-            return None
-        record = replace(self._pending, seconds=self.clock.seconds)
-        self._pending, self._judged, self.clock.seconds = None, None, {}
-        self._seated = self._bench = None
-        totals = with_round(self.state.totals, record)
-        self.state = replace(self.state, totals=totals, record=record)
-        # The state first: a ledger that misses the newest round is given it by `load`.
-        if self._state_path is not None:
-            self.save(self._state_path)
-        for keep in (self._keep, self._record):
-            if keep is not None:
-                keep(record)
+        """Write down the round that is over: totals, state file, ledger; return its record.
+
+        Where that fails, the error is raised, and the round waits: whatever is called next tries
+        again, and no round is judged before. A `record` that failed gets the round again.
+        """
+        if self._pending is not None:
+            self._unwritten = replace(self._pending, seconds=self.clock.seconds)
+            self._pending, self._judged, self.clock.seconds = None, None, {}
+            self._seated = self._bench = None
+        record = self._unwritten
+        if record is not None:
+            totals = with_round(self.state.totals, record)
+            after = replace(self.state, totals=totals, record=record)
+            # The state first: a ledger that misses the newest round is given it by `load`.
+            if self._state_path is not None:
+                self._save(self._state_path, after)
+            if self._keep is not None:
+                self._keep(record)
+            self.state, self._unwritten, self._untold = after, None, record
+        record, self._untold = self._untold, None
+        if record is not None and self._record is not None:
+            try:
+                self._record(record)
+            except BaseException:
+                self._untold = record
+                raise
         return record
 
     def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
@@ -500,8 +515,12 @@ class Server:
 
     def save(self, path: Path_) -> None:
         """Write the state into one file, whole or not at all."""
+        place = check_path("path", path)
         self.write()
-        arrays, meta = state_arrays(self.state)
+        self._save(place, self.state)
+
+    def _save(self, path: Path, state: ServerState) -> None:
+        arrays, meta = state_arrays(state)
         places = {"layers": self._layers, "scored": self._scored, "touched": self._touched}
         for name, positions in places.items():
             if positions is not None:
@@ -523,7 +542,7 @@ class Server:
             "fixed": list(self._fixed),
             "beside": list(self.beside),
         }
-        write_state(Path(path), arrays, meta)
+        write_state(path, arrays, meta)
 
     @classmethod
     def load(
@@ -557,7 +576,7 @@ class Server:
             The file is damaged, of another kind, or from a newer version, or the ledger is not
             where it was; nothing is changed.
         """
-        arrays, meta = read_state(Path(path))
+        arrays, meta = read_state(check_path("path", path))
         try:
             known = from_plain(meta["rules"]) if rules is None else rules
             parts = {name: np.zeros(shape, kind) for name, shape, kind in meta["arrays"]}
@@ -594,7 +613,7 @@ class Server:
                     f"the run of {where} must go on with the rules that it records, got another "
                     f"{', '.join(others)}: start with those, or with a new run"
                 )
-            server._ledger_path = Path(where)
+            server._ledger_path = check_path("ledger", where)
             if not server._ledger_path.exists():
                 raise CheckpointError(
                     f"{path} continues the ledger {where}, which is not there; if it was moved, "
@@ -618,19 +637,36 @@ class Server:
             raise
 
     def close(self) -> None:
-        """Write down what is under way and close the ledger."""
-        try:
-            self.write()
-        finally:
-            if self._ledger is not None:
-                self._ledger.close()
-                self._closed = True
+        """Write down what is under way and close the ledger; no round is settled after that.
+
+        A server whose round cannot be written stays open, so that this can be tried again.
+        """
+        self.write()
+        self._shut()
+
+    def _shut(self) -> None:
+        self._closed = True
+        if self._ledger is not None:
+            self._ledger.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        try:
+            self.close()
+        finally:
+            self._shut()  # nobody is left to try again
+
+
+def _state_place(state: object) -> Path:
+    """Return where a server is to save itself, if it can be there: not only after a round."""
+    path = check_path("state", state)
+    if path.is_dir():
+        raise SettingError(f"state must be a file, got the folder {path}")
+    if not path.parent.is_dir():
+        raise SettingError(f"state must lie in a folder that is there, got {path}")
+    return path
 
 
 def _check_rows(touched: NDArray[np.int64], parameters: int) -> NDArray[np.int64]:
