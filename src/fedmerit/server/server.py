@@ -320,8 +320,8 @@ class Server:
             self.sight,
             models if models is not None else updates,  # type: ignore[arg-type]
             None if models is None else self.state.model,
-            sizes or {},
-            labels or {},
+            {} if sizes is None else sizes,
+            {} if labels is None else labels,
             vector=self._vector,
         )
         return self.judge_replies(replies, rejected)
