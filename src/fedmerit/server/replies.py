@@ -37,8 +37,8 @@ class Replies:
         Different names, one for each row.
     updates : (k, d) float array
         Whole updates, or a `part` of them.
-    num_examples : sequence of int or None
-        Claimed data sizes; None where the weighting does not need them.
+    num_examples : sequence of number or None
+        Claimed data sizes, also fractions; None where the weighting does not need them.
     signals : Signals or None
         What is scored, where clients uploaded levels instead of floats.
     behaviours : sequence of str, optional
@@ -61,7 +61,7 @@ class Replies:
 
     clients: Sequence[str]
     updates: FloatArray
-    num_examples: Sequence[int | None]
+    num_examples: Sequence[float | None]
     signals: Signals | None = None
     behaviours: Sequence[str] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -246,7 +246,7 @@ def read_sent(
     by_text = {str(name): name for name in sent}
     layout, rows = sight.layout, Rows(sight, len(clients))
     used: list[str] = []
-    claimed: list[int | None] = []
+    claimed: list[float | None] = []
     rejected: list[Rejection] = []
 
     def read(client: str, origin: FloatArray | None, into: FloatArray) -> float:
@@ -266,7 +266,7 @@ def read_sent(
             rejected.append(Rejection(client, told, fault=Fault(Rule.FORM, (kind,))))
         else:
             used.append(client)
-            claimed.append(int(number) if number and number.is_integer() else None)
+            claimed.append(number)
 
     def again(origin: FloatArray | None, client: str) -> FloatArray:
         whole = np.empty(layout.parameters, dtype=layout.dtype)

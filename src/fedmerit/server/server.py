@@ -28,7 +28,14 @@ from fedmerit.panel import Bench, Candidate, Heard
 from fedmerit.panel.bench import Answers
 from fedmerit.panel.harm import harmful
 from fedmerit.panel.hearing import hear
-from fedmerit.server.hearing import apart_of, panel_stream, seat, weights_of, with_values
+from fedmerit.server.hearing import (
+    apart_of,
+    panel_stream,
+    seat,
+    sizes_of,
+    weights_of,
+    with_values,
+)
 from fedmerit.server.history import (
     OLDER_UPDATES,
     REMEMBERED_CLIENTS,
@@ -39,6 +46,7 @@ from fedmerit.server.history import (
     with_round,
 )
 from fedmerit.server.judging import (
+    NO_SIZES,
     Clock,
     Judgement,
     Result,
@@ -279,7 +287,8 @@ class Server:
         models : mapping from client to model
             What clients trained, in the form of the server's model; or give `updates`.
         sizes : mapping from client to number, optional
-            Claimed data sizes.
+            Claimed data sizes, also fractions. If one of the clients has none, all of them weigh
+            the same in this round.
         updates : mapping from client to update
             Trained model minus the server's.
         labels : mapping from client to str, optional
@@ -295,7 +304,8 @@ class Server:
         Raises
         ------
         RoundFailedError
-            Every reply was refused for the same reason: the fault is not a client's.
+            Every reply was refused for the same reason, or no client has a size where weights are
+            by size: the fault is not a client's.
         """
         result = self.judge(models, sizes, updates=updates, labels=labels)
         self._combine()
@@ -421,7 +431,8 @@ class Server:
         read = self._bench.read(judgements)
         book, heard = hear(panel, self.state.book, read, weights_of(self._seated))
         self.state = replace(self.state, book=book)
-        self._pending = with_values(self._pending, heard, read.digests, self.rules, self._worked())
+        worked, sizes = self._worked(), sizes_of(self._seated)
+        self._pending = with_values(self._pending, heard, read.digests, self.rules, worked, sizes)
         self._bench = self._seated = None
         return heard
 
@@ -472,6 +483,9 @@ class Server:
 
     def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
         """Stop where every reply fails for one cause: no client can help that."""
+        several = len(replies.clients) > 1
+        if self.rules.weighting == "size" and several and not any(replies.num_examples):
+            raise RoundFailedError(NO_SIZES)
         refused = [refusal for refusal in rejected if refusal.kind is Kind.REFUSED]
         if len(replies.clients) or len(refused) < 2:
             return
