@@ -15,6 +15,7 @@ from fedmerit.display.tables import Table, to_html
 from fedmerit.errors import (
     CheckpointError,
     InvalidInputError,
+    LedgerError,
     RoundFailedError,
     SettingError,
     UpdatesError,
@@ -59,7 +60,7 @@ from fedmerit.server.judging import (
 )
 from fedmerit.server.layout import Array, Layout
 from fedmerit.server.replies import WHOLE, Replies, Sight, as_array, check_names, read_sent, runs
-from fedmerit.server.rules import RoundRules, check_run
+from fedmerit.server.rules import RoundRules, check_file, check_run
 from fedmerit.server.state import (
     differences,
     from_plain,
@@ -147,9 +148,12 @@ class Server:
             settings["reward"] = reward
         self.rules = RoundRules.of(rules, settings, beside=inspect.signature(Server).parameters)
         check_run(seed, key, record, older, remembered)
+        if not isinstance(about, Mapping | None):
+            raise SettingError(f"about must be a mapping, got {about!r}"[:200])
         self.seed, self._record, self._key = seed, record, key
         self._about, self._run = dict(about or {}), uuid4().hex
-        self._state_path = None if state is None else _state_place(state)
+        self._ledger_path = None if ledger is None else check_file("ledger", ledger, LedgerError)
+        self._state_path = None if state is None else check_file("state", state)
         self._pending: RoundRecord | None = None
         # A round that is over and could not be written down yet, or not told to `record`.
         self._unwritten: RoundRecord | None = None
@@ -182,7 +186,6 @@ class Server:
         self.state = ServerState(0, RoundHistory(older, remembered, view).published(first))
         self._ledger: Ledger | None = None
         self._keep: RunRecorder | None = None
-        self._ledger_path = None if ledger is None else check_path("ledger", ledger)
         if self._ledger_path is not None:
             self._open_ledger(resume=False)
 
@@ -309,9 +312,11 @@ class Server:
         """
         result = self.judge(models, sizes, updates=updates, labels=labels)
         self._combine()
-        if evaluate is not None:
-            self.note(evaluate(self.model))
-        self.write()
+        try:
+            if evaluate is not None:
+                self.note(evaluate(self.model))
+        finally:
+            self.write()  # the round is over, whatever became of its metrics
         return result
 
     def judge(
@@ -447,6 +452,8 @@ class Server:
 
     def note(self, metrics: Mapping[str, float]) -> None:
         """Add metrics, or seconds of the engine's own phases, to the round that is under way."""
+        if not isinstance(metrics, Mapping):
+            raise SettingError(f"metrics must be a mapping from name to number, got {metrics!r}")
         if self._pending is not None:
             found = {str(name): _number(name, value) for name, value in metrics.items()}
             known = {**self._pending.metrics, **found}
@@ -671,16 +678,6 @@ class Server:
             self.close()
         finally:
             self._shut()  # nobody is left to try again
-
-
-def _state_place(state: object) -> Path:
-    """Return where a server is to save itself, if it can be there: not only after a round."""
-    path = check_path("state", state)
-    if path.is_dir():
-        raise SettingError(f"state must be a file, got the folder {path}")
-    if not path.parent.is_dir():
-        raise SettingError(f"state must lie in a folder that is there, got {path}")
-    return path
 
 
 def _check_rows(touched: NDArray[np.int64], parameters: int) -> NDArray[np.int64]:
