@@ -35,6 +35,15 @@ def test_everything_public_is_listed_and_sorted():
     assert fedmerit.__all__ == sorted(constants) + sorted(classes) + sorted(rest)
 
 
+def test_every_error_that_is_raised_can_be_caught_by_its_public_name():
+    defined = {
+        name
+        for name, value in vars(fedmerit.errors).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert defined <= set(fedmerit.__all__)
+
+
 def test_importing_compiles_nothing_and_stays_light():
     code = """
 import sys, fedmerit, fedmerit.cli

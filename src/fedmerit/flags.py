@@ -24,6 +24,7 @@ class Kind(StrEnum):
     HARMS = "harms"
     LONG = "long"
     UNDECIDED = "undecided"
+    UNWEIGHED = "unweighed"
     UNPAID = "unpaid"
     REFUSED = "refused"
     ABSENT = "absent"
@@ -53,6 +54,7 @@ _WORDS = {
     Kind.HARMS: "harms the model",
     Kind.LONG: "longer than its data size accounts for",
     Kind.UNDECIDED: "undecided",
+    Kind.UNWEIGHED: "the weighting leaves nothing for this report",
     Kind.UNPAID: "the reward rule pays nothing for this score",
     Kind.REFUSED: "rejected",
     Kind.ABSENT: "no reply",
@@ -64,6 +66,7 @@ _HARMLESS = frozenset(
         Kind.REVERSED,
         Kind.LONG,
         Kind.UNDECIDED,
+        Kind.UNWEIGHED,
         Kind.UNPAID,
         Kind.REFUSED,
         Kind.ABSENT,

@@ -5,7 +5,9 @@ array (the same memory where that is possible) or a plain number.
 """
 
 import operator
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +36,13 @@ def check_count(name: str, value: object, *, least: int, most: int | None = None
     if most is not None and number > most:
         raise SettingError(f"{name} must be at most {most}, got {number}")
     return number
+
+
+def check_path(name: str, value: object) -> Path:
+    """Check a path, of which nobody knows yet what lies there."""
+    if not isinstance(value, str | os.PathLike) or os.fspath(value) in ("", b""):
+        raise SettingError(f"{name} must be a path, got {value!r}"[:200])
+    return Path(value)
 
 
 def check_levels(levels: object) -> int:

@@ -350,6 +350,13 @@ def test_fedavgs_arguments_are_in_the_signature():
             SettingError,
             "fraction_train must be given to FedAdam itself",
         ),
+        (
+            lambda: FedMerit(FedMerit()),
+            SettingError,
+            "strategy must be one that combines replies, .* got a FedMerit",
+        ),
+        (lambda: FedMerit(ledger=5), SettingError, "ledger must be a path, got 5"),
+        (lambda: FedMerit(ledger=""), SettingError, "ledger must be a path, got ''"),
         (lambda: FedMerit(scorer="merti"), InvalidInputError, "did you mean 'merit'"),
         (lambda: FedMerit(fraction_trian=0.5), InvalidInputError, "did you mean 'fraction_train'"),
     ],

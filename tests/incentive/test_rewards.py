@@ -1,4 +1,5 @@
 import math
+import re
 
 import numpy as np
 import pytest
@@ -252,6 +253,15 @@ def test_rules_are_found_by_name() -> None:
         reward_rule("softmax", bugdet=5)
     with pytest.raises(SettingError, match="rule 'identity' cannot be built"):
         reward_rule("identity", slope=1.0, base=3.0)  # that is what affine is for
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_hint_of_a_rule_without_its_settings_is_a_rule(name: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        parse_reward(name)
+    hint = re.search(r"\(as '(.*)'\)", str(raised.value))
+    assert hint is not None
+    assert isinstance(parse_reward(hint[1]), RULES[name])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import fedmerit
 from fedmerit.errors import SettingError
-from fedmerit.flags import Kind
+from fedmerit.flags import Flag, Kind
 from fedmerit.server.rules import RoundRules
 from tests.server.federation import CLIENTS, new, updates
 
@@ -62,7 +62,7 @@ def test_newcomers_are_paid_in_part_until_they_have_worked() -> None:
     result = server.settle(updates=joined)
     assert result.payments["fay"] == 0
     assert result.payments["ann"] > 0
-    assert result.flags["fay"].kind is Kind.UNPAID
+    assert result.flags["fay"] == Flag(Kind.UNPAID, "pay vests over 3 rounds of work, 0 so far")
 
 
 def test_vesting_goes_on_after_a_restart(tmp_path) -> None:
@@ -93,6 +93,7 @@ def test_who_is_not_registered_takes_no_part_and_is_not_paid(tmp_path) -> None:
     [
         ({"vesting": -1}, "vesting must be at least 0, got -1"),
         ({"vesting": 1.5}, "vesting must be an integer, got 1.5"),
+        ({"vesting": 3}, "vesting needs a reward that vests, got 3 and none"),
         ({"registered": "ann"}, "registered must be a collection of client ids, got 'ann'"),
         ({"registered": 7}, "registered must be a collection of client ids, got 7"),
         ({"vesting": 2, "reward": "positive:budget=9,excluded_pay=1"}, "vesting needs a reward"),

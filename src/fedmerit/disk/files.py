@@ -73,6 +73,14 @@ def _is_ledger(start: bytes) -> bool:
     return start[_LEDGER_MARK_AT:] == _LEDGER_MARK
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether a folder is there; what nobody may look at, or has no such name, is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def read_at_most(path: Path, most: int) -> bytes:
     """Return the content of a file, which must be a file and have at most `most` bytes.
 

@@ -138,7 +138,7 @@ def read_replies(
     """
     places = {node: row for row, node in enumerate(asked.nodes)}
     rows = Rows(sight, len(places), whole=whole)
-    sizes: dict[int, int | None] = {}
+    sizes: dict[int, float | None] = {}
     rejected: list[Rejection] = []
     contents: dict[str, RecordDict] = {}
     names: dict[str, str] = {}
@@ -162,7 +162,7 @@ def read_replies(
         except InvalidInputError as error:
             rejected.append(Rejection(client, clean(str(error)), fault=error.fault))
         else:
-            sizes[answer.node] = int(size) if size is not None and size.is_integer() else None
+            sizes[answer.node] = size
             messages[answer.node] = answer.message
             if not keep:
                 contents[client] = RecordDict({**of_kind(content, MetricRecord)})

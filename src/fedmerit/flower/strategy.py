@@ -31,6 +31,7 @@ from fedmerit.server.opening import open_server
 from fedmerit.server.rules import check_run
 from fedmerit.server.summary import called, lines_of, round_metrics
 from fedmerit.types import RoundRecord, Scorer
+from fedmerit.validation import check_path
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 MetricsFunction = Callable[[list[RecordDict], str], MetricRecord]
@@ -117,7 +118,7 @@ class FedMerit(Strategy):
         self.inner = _fedavg(fedavg) if strategy is None else _checked(strategy, fedavg)
         self.rules = RoundRules.of(rules, settings, beside=inspect.signature(FedMerit).parameters)
         check_run(seed, key, record, older, remembered)
-        self.ledger = None if ledger is None else Path(ledger)
+        self.ledger = None if ledger is None else check_path("ledger", ledger)
         self.seed, self.resume = seed, resume
         self._key, self._record = key, record
         self._client_metrics = client_metrics
@@ -488,6 +489,11 @@ def _checked(strategy: Strategy, fedavg: dict[str, Any]) -> Strategy:
         raise SettingError(
             f"strategy must be one of Flower's, as FedMerit(FedAdam()), got {strategy!r}; "
             "arguments of FedAvg are given by name"
+        )
+    if isinstance(strategy, FedMerit):
+        raise SettingError(
+            f"strategy must be one that combines replies, as FedMerit(FedAdam()), got a "
+            f"{type(strategy).__name__}: one FedMerit judges a round"
         )
     plain = vars(FedAvg())
     given = [

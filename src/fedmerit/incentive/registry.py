@@ -26,15 +26,21 @@ def reward_rule(name: str, **settings: float) -> RewardRule:
     try:
         return RULES[name](**settings)  # type: ignore[arg-type]
     except TypeError as error:
-        wanted = ", ".join(_required(RULES[name])) or "none"
+        wanted = _required(RULES[name])
+        example = ",".join(f"{setting}={amount}" for setting, amount in wanted.items())
         raise SettingError(
             f"reward rule {name!r} cannot be built: {_complaint(error)}; settings it must have: "
-            f"{wanted} (as '{name}:budget=10000')"
+            f"{', '.join(wanted)} (as '{name}:{example}')"
         ) from None
 
 
-def _required(rule: type[RewardRule]) -> list[str]:
-    return [f.name for f in fields(rule) if f.default is MISSING and f.default_factory is MISSING]
+def _required(rule: type[RewardRule]) -> dict[str, int]:
+    """Return the settings that a rule must have, each with an example."""
+    return {
+        setting.name: 10_000 if setting.type is int else 1
+        for setting in fields(rule)
+        if setting.init and setting.default is MISSING and setting.default_factory is MISSING
+    }
 
 
 def _complaint(error: TypeError) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from fedmerit.disk.files import is_folder
 from fedmerit.disk.lock import WriterLock
 from fedmerit.display.tables import Table, Tabular, to_html
 from fedmerit.errors import LedgerBusyError, LedgerCorruptError, LedgerError
@@ -120,6 +121,8 @@ class Ledger(Tabular):
             The file is missing, is no ledger, or was written by a newer version.
         """
         file = Path(path)
+        if is_folder(file):
+            raise LedgerError(f"a ledger must be a file, got the folder {file}")
         if read_only:
             place = Place(existing(file), writer=False)
             return cls(file, place, connect_reader(place), None, None)

@@ -22,7 +22,7 @@ class Reply(NamedTuple):
     """What a client sent: its update, its claimed steps, whether it was a model, its metrics."""
 
     update: FloatArray
-    steps: int | None
+    steps: float | None
     whole: bool
     metrics: Mapping[str, object] | None
 
@@ -117,13 +117,12 @@ def _other_form(rule: str, found: object) -> UpdatesError:
     return UpdatesError(f"{rule}, got {got}", fault=Fault(Rule.FORM, (got,)))
 
 
-def _claimed(steps: object) -> int | None:
+def _claimed(steps: object) -> float | None:
     """Return FLARE's measure of a client's size, which a reply may leave out."""
     if steps is None:
         return None
     plain = steps.item() if isinstance(steps, np.generic) else steps
-    size = check_size(MetaKey.NUM_STEPS_CURRENT_ROUND, plain)
-    return int(size) if size.is_integer() else None
+    return check_size(MetaKey.NUM_STEPS_CURRENT_ROUND, plain)
 
 
 def _read_arrays(

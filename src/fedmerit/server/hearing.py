@@ -40,6 +40,11 @@ def weights_of(judged: Judgement) -> dict[str, float]:
     return dict(zip(judged.replies.clients, map(float, judged.weights), strict=True))
 
 
+def sizes_of(judged: Judgement) -> dict[str, float | None]:
+    """Return the data size that each client of a judged round claims."""
+    return dict(zip(judged.replies.clients, judged.replies.num_examples, strict=True))
+
+
 def apart_of(judged: Judgement) -> list[str]:
     """Return who is kept out of the model."""
     return [client for client, weight in weights_of(judged).items() if weight == 0]
@@ -56,10 +61,11 @@ def with_values(
     digests: Mapping[str, str],
     rules: RoundRules,
     worked: Mapping[str, int],
+    sizes: Mapping[str, float | None],
 ) -> RoundRecord:
     """Return the record of a round with what its judges found, and paid by that if rules say so.
 
-    `worked` says in how many earlier rounds each client worked.
+    `worked` says in how many earlier rounds each client worked, `sizes` what data each claims.
     """
 
     def judged(entry: ClientRecord) -> ClientRecord:
@@ -76,7 +82,7 @@ def with_values(
     visitors = tuple(ClientRecord(name, nan, nan) for name in digests if name not in known)
     clients = tuple(judged(entry) for entry in record.clients + visitors)
     if rules.panel is not None and rules.panel.pays:
-        clients = _paid(clients, record.rejected, rules, worked)
+        clients = _paid(clients, record.rejected, rules, worked, sizes)
     metrics = dict(record.metrics)
     if not np.isnan(heard.gain):
         metrics["panel/gain"] = heard.gain
@@ -88,6 +94,7 @@ def _paid(
     rejected: Sequence[Rejection],
     rules: RoundRules,
     worked: Mapping[str, int],
+    sizes: Mapping[str, float | None],
 ) -> tuple[ClientRecord, ...]:
     """Return the clients paid by their values; who has none is paid as one that is excluded."""
     used = [entry for entry in clients if not np.isnan(entry.weight)]
@@ -95,8 +102,9 @@ def _paid(
     eligible = np.array([entry.value is not None and entry.weight > 0 for entry in used])
     flags = [entry.flag for entry in used]
     by_value = Contributions.of("value", values, flags=flags, eligible=eligible.astype(np.bool_))
-    names, sizes = [entry.client for entry in used], [entry.num_examples for entry in used]
-    rewards, _ = pay(rules, by_value, names, sizes, rejected, worked)
+    names = [entry.client for entry in used]
+    claimed = [sizes[name] for name in names]
+    rewards, _ = pay(rules, by_value, names, claimed, rejected, worked)
     if rewards is None:
         return clients
     return tuple(replace(entry, reward=rewards.get(entry.client)) for entry in clients)

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 # Why nobody can be compared.
 FEWEST = f"scores need {MIN_CLIENTS} usable replies, got {{}}"
+_LARGEST = 2**63  # whole numbers in records are below
+NO_SIZES = (
+    'weighting "size" needs the data sizes of clients, got none: give sizes=..., or choose '
+    'weighting "engine", which weighs all the same without sizes'
+)
 
 
 @dataclass(frozen=True)
@@ -286,8 +291,11 @@ def judge_round(
         keep = kept_share(lengths, sizes, weights, members, LIMITS.length_rate, along)
     rewards, unpaid = pay(rules, contributions, clients, replies.num_examples, refused, worked)
     why = Flag(Kind.UNDECIDED, unscored) if unscored and rules.scorer is not None else None
+    vests = _vesting(rules, clients, worked or {})
+    details = vests if not unpaid else dict.fromkeys(clients, unpaid)
+    sized = rules.weighting == "size"
     records = _client_records(
-        replies, weights, keep, contributions, rewards or {}, refused, unpaid, out, why
+        replies, weights, keep, contributions, rewards or {}, refused, details, out, why, sized
     )
     return Judgement(
         replies, weights, keep, records, refused, history, contributions, sizes is not None
@@ -312,7 +320,7 @@ def pay(
     rules: RoundRules,
     contributions: Contributions | None,
     clients: Sequence[str],
-    sizes: Sequence[int | None],
+    sizes: Sequence[float | None],
     refused: Sequence[Rejection],
     worked: Mapping[str, int] | None,
 ) -> tuple[dict[str, int] | None, str]:
@@ -339,6 +347,18 @@ def pay(
     except InvalidInputError as error:
         return dict.fromkeys([*clients, *outside], 0), f"the round cannot be paid: {error}"
     return paid.by_client(), ""
+
+
+def _vesting(
+    rules: RoundRules, clients: Sequence[str], worked: Mapping[str, int]
+) -> dict[str, str]:
+    """Return words for those whose pay is not whole yet."""
+    known = {client: worked.get(client, 0) for client in clients}
+    return {
+        client: f"pay vests over {rules.vesting} rounds of work, {rounds} so far"
+        for client, rounds in known.items()
+        if rounds < rules.vesting
+    }
 
 
 def skip_round(
@@ -456,20 +476,25 @@ def _weights(
     if rules.weighting == "gated" and contributions is not None:
         return gated_weights(contributions, rules.alpha)
     if rules.weighting == "engine":
-        return _engine_weights(sizes, contributions, clients)
+        return _engine_weights(sizes, contributions, replies)
     if rules.weighting == "size":
+        if not any(replies.num_examples):
+            raise InvalidInputError(NO_SIZES)
         return check_weights([size or 0 for size in replies.num_examples], clients)
     return np.full(clients, 1 / clients)
 
 
 def _engine_weights(
-    sizes: NDArray[np.float64] | None, contributions: Contributions | None, clients: int
+    sizes: NDArray[np.float64] | None, contributions: Contributions | None, replies: Replies
 ) -> NDArray[np.float64]:
     """Return what FedAvg gives those who are not excluded, and nothing to the others."""
-    shares = np.ones(clients) if sizes is None else sizes
+    shares = np.ones(len(replies.clients)) if sizes is None else sizes
     if contributions is not None:
         shares = np.where(excluded(contributions), 0.0, shares)
-    return shares / shares.sum() if shares.any() else shares
+    # Added up as FedAvg does: a sum of fractions depends on the order.
+    share_of = dict(zip(replies.clients, shares.tolist(), strict=True))
+    total = sum(share_of.get(client, 0.0) for client in replies.arrived or replies.clients)
+    return shares / total if total else shares
 
 
 def _counted_sizes(
@@ -514,13 +539,15 @@ def _client_records(
     contributions: Contributions | None,
     rewards: Mapping[str, int],
     refused: Sequence[Rejection],
-    unpaid: str,
+    unpaid: Mapping[str, str],
     harmful: NDArray[np.bool_],
     why: Flag | None,
+    sized: bool,
 ) -> tuple[ClientRecord, ...]:
     """Put together what is known about each client of a round; NaN scores where none were made.
 
-    Where nobody was scored, `why` says it of all.
+    Where nobody was scored, `why` says it of all. `unpaid` are words for clients that get nothing,
+    and `sized` says whether weights are by size alone.
 
     A client whose reply was rejected is among them only if the reward rule pays it nevertheless.
     """
@@ -533,10 +560,14 @@ def _client_records(
         found = contributions.flags[row]
         if harmful[row] and not (found is not None and found.accuses):
             return Flag(Kind.HARMS)
+        if sized and not replies.num_examples[row] and not (found is not None and found.accuses):
+            return Flag(Kind.UNWEIGHED, "it claims no data size")
         if found is None and keep[row] < 1:
             return Flag(Kind.LONG, f"shortened to {keep[row]:.1%}")
+        if found is None and weights[row] == 0:
+            return Flag(Kind.UNWEIGHED)
         if found is None and reward == 0:
-            return Flag(Kind.UNPAID, unpaid)
+            return Flag(Kind.UNPAID, unpaid.get(replies.clients[row], ""))
         return None if found is None else found.with_names(replies.clients)
 
     used = tuple(
@@ -548,7 +579,7 @@ def _client_records(
             epsilon=_entry(contributions.epsilon, row),
             flag=flag(row, rewards.get(client)),
             reward=rewards.get(client),
-            num_examples=replies.num_examples[row],
+            num_examples=_whole(replies.num_examples[row]),
             behaviour=labels[row],
             label=replies.labels.get(client),
         )
@@ -568,6 +599,11 @@ def _client_records(
         for client, refusal in refusals.items()
         if client not in replies.clients and rewards.get(client)
     )
+
+
+def _whole(size: float | None) -> int | None:
+    """Return a claimed size as it is recorded; a fraction counts, but has no place there."""
+    return int(size) if size is not None and size < _LARGEST and size == int(size) else None
 
 
 def _entry(column: NDArray[np.float64] | None, row: int) -> float | None:

@@ -37,8 +37,8 @@ class Replies:
         Different names, one for each row.
     updates : (k, d) float array
         Whole updates, or a `part` of them.
-    num_examples : sequence of int or None
-        Claimed data sizes; None where the weighting does not need them.
+    num_examples : sequence of number or None
+        Claimed data sizes, also fractions; None where the weighting does not need them.
     signals : Signals or None
         What is scored, where clients uploaded levels instead of floats.
     behaviours : sequence of str, optional
@@ -61,7 +61,7 @@ class Replies:
 
     clients: Sequence[str]
     updates: FloatArray
-    num_examples: Sequence[int | None]
+    num_examples: Sequence[float | None]
     signals: Signals | None = None
     behaviours: Sequence[str] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -235,6 +235,8 @@ def read_sent(
     """
     if not isinstance(sent, Mapping):
         raise UpdatesError(f"replies must be a mapping from client, got {type(sent).__name__}")
+    _check_told("sizes", sizes, "number")
+    _check_told("labels", labels, "text")
     names = set(sent)  # to ask for a client may fetch its reply
     for name in sizes:
         if name not in names:
@@ -244,7 +246,7 @@ def read_sent(
     by_text = {str(name): name for name in sent}
     layout, rows = sight.layout, Rows(sight, len(clients))
     used: list[str] = []
-    claimed: list[int | None] = []
+    claimed: list[float | None] = []
     rejected: list[Rejection] = []
 
     def read(client: str, origin: FloatArray | None, into: FloatArray) -> float:
@@ -258,9 +260,13 @@ def read_sent(
             rows.read(len(used), partial(read, client, start))
         except InvalidInputError as error:
             rejected.append(Rejection(client, clean(str(error)), fault=error.fault))
+        except Exception as error:  # whatever a client's own objects raise
+            kind = type(error).__name__
+            told = clean(f"a reply must be arrays that can be read, got {kind}: {cut_text(error)}")
+            rejected.append(Rejection(client, told, fault=Fault(Rule.FORM, (kind,))))
         else:
             used.append(client)
-            claimed.append(int(number) if number and number.is_integer() else None)
+            claimed.append(number)
 
     def again(origin: FloatArray | None, client: str) -> FloatArray:
         whole = np.empty(layout.parameters, dtype=layout.dtype)
@@ -271,12 +277,21 @@ def read_sent(
         range(len(used)),
         clients=used,
         num_examples=claimed,
-        labels={str(client): clean(label, LONGEST_LABEL) for client, label in labels.items()},
+        labels={
+            str(client): clean(label, LONGEST_LABEL)
+            for client, label in labels.items()
+            if isinstance(label, str)
+        },
         models=None if start is None else partial(again, None),
         whole=partial(again, start),
         arrived=list(by_text),
     )
     return replies, rejected
+
+
+def _check_told(what: str, told: object, kind: str) -> None:
+    if not isinstance(told, Mapping):
+        raise SettingError(f"{what} must be a mapping from client to {kind}, got {cut_text(told)}")
 
 
 def _read_arrays(
@@ -390,9 +405,10 @@ def check_size(key: str, value: object) -> float:
     if isinstance(value, list | bool) or not isinstance(value, int | float):
         text = f"{key} must be a number, got {value!r}"[:LONGEST_REASON]
         raise InvalidInputError(text, fault=Fault(Rule.SIZE, (key, repr(value)[:LONGEST_REASON])))
-    if not math.isfinite(value) or not 0 < value <= _MOST_EXAMPLES:
-        text = f"{key} must be positive and at most 2^63 - 1, got {value}"
-        raise InvalidInputError(text, fault=Fault(Rule.SIZE, (key, str(value))))
+    if not 0 < value <= _MOST_EXAMPLES:
+        got = cut_text(value)
+        text = f"{key} must be positive and at most 2^63 - 1, got {got}"
+        raise InvalidInputError(text, fault=Fault(Rule.SIZE, (key, got)))
     return float(value)
 
 
@@ -421,12 +437,12 @@ def check_names(what: str, names: Iterable[object]) -> None:
 
 def as_array(name: str, value: object) -> Array:
     """Return anything that NumPy or a tensor library calls an array as a NumPy array."""
-    for step in ("detach", "cpu"):  # a tensor that tracks gradients, or lives on a device
-        value = getattr(value, step, lambda value=value: value)()
-    if str(getattr(value, "dtype", "")).endswith("bfloat16"):  # which NumPy does not have
-        convert = getattr(value, "float", None) or (lambda: value.astype(np.float32))  # type: ignore[attr-defined]
-        value = convert()
     try:
+        for step in ("detach", "cpu"):  # a tensor that tracks gradients, or lives on a device
+            value = getattr(value, step, lambda value=value: value)()
+        if str(getattr(value, "dtype", "")).endswith("bfloat16"):  # which NumPy does not have
+            convert = getattr(value, "float", None) or (lambda: value.astype(np.float32))  # type: ignore[attr-defined]
+            value = convert()
         array = np.asarray(value)
     except Exception as error:  # somebody else's conversion
         raise UpdatesError(
@@ -458,8 +474,11 @@ def check_finite(name: str, values: Array) -> None:
 
 
 def cut_text(value: object) -> str:
-    """Return the beginning of how `value` prints: a client may have chosen it."""
-    return str(value)[:60]
+    """Return the beginning of how `value` prints, if it does: a client may have chosen it."""
+    try:
+        return str(value)[:60]
+    except Exception:  # too long a number, or somebody else's text
+        return type(value).__name__
 
 
 def _difference(ours: set[str], theirs: set[str]) -> str:

@@ -4,17 +4,19 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from pathlib import Path
 
 from fedmerit.aggregators import AGGREGATORS
 from fedmerit.aggregators.weighting import ALPHA
-from fedmerit.errors import SettingError, UnknownNameError
+from fedmerit.disk.files import is_folder
+from fedmerit.errors import FedMeritError, SettingError, UnknownNameError
 from fedmerit.incentive.registry import parse_reward
 from fedmerit.incentive.rewards import RewardRule, check_vesting
 from fedmerit.ledger import SigningKey
 from fedmerit.panel import Panel
 from fedmerit.scorers import Merit, make_scorer
 from fedmerit.types import Needs, RoundRecord, Scorer, needs_of
-from fedmerit.validation import check_count, check_number
+from fedmerit.validation import check_count, check_number, check_path
 
 SIZES = ("claimed", "audited", "ignore")
 WEIGHTINGS = ("engine", "gated", "score", "size", "uniform")
@@ -30,9 +32,10 @@ class RoundRules:
         A scorer or its name. None scores nobody (plain FedAvg needs no scores).
     weighting : str
         "engine": the engine's own weights for whoever is not excluded (by claimed data size, or
-        equal ones where sizes are not known), nothing for the others; "gated": softmax of `alpha`
-        times the score over clients with evidence of work, nothing for the others; "score": softmax
-        over all (Fed-PCA); "size": by claimed data size (FedAvg); "uniform".
+        equal ones in a round in which a client claims none), nothing for the others; "gated":
+        softmax of `alpha` times the score over clients with evidence of work, nothing for the
+        others; "score": softmax over all (Fed-PCA); "size": by claimed data size (FedAvg), nothing
+        for who claims none; "uniform".
     sizes : str
         Whether data sizes count, which are claims: "claimed", as FedAvg does; "audited": only in
         rounds in which lengths of updates grow with claimed sizes; "ignore", for federations of
@@ -83,6 +86,8 @@ class RoundRules:
         check_count("vesting", self.vesting, least=0)
         if self.reward is not None:
             check_vesting(self.vesting, self.reward)
+        elif self.vesting:
+            raise SettingError(f"vesting needs a reward that vests, got {self.vesting} and none")
         if self.registered is not None:
             object.__setattr__(self, "registered", _identities(self.registered))
         if self.panel is not None and not isinstance(self.panel, Panel):
@@ -171,3 +176,13 @@ def check_run(
         raise SettingError(f"key must be a SigningKey, got {key!r}"[:200])
     if record is not None and not callable(record):
         raise SettingError(f"record must be a callable, got {record!r}")
+
+
+def check_file(name: str, value: object, error: type[FedMeritError] = SettingError) -> Path:
+    """Check a path that a file is to have, before much work has nowhere to go."""
+    path = check_path(name, value)
+    if is_folder(path):
+        raise error(f"{name} must be a file, got the folder {path}")
+    if not is_folder(path.parent):
+        raise error(f"{name} must lie in a folder that is there, got {path}")
+    return path

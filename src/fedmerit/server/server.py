@@ -15,6 +15,7 @@ from fedmerit.display.tables import Table, to_html
 from fedmerit.errors import (
     CheckpointError,
     InvalidInputError,
+    LedgerError,
     RoundFailedError,
     SettingError,
     UpdatesError,
@@ -28,7 +29,14 @@ from fedmerit.panel import Bench, Candidate, Heard
 from fedmerit.panel.bench import Answers
 from fedmerit.panel.harm import harmful
 from fedmerit.panel.hearing import hear
-from fedmerit.server.hearing import apart_of, panel_stream, seat, weights_of, with_values
+from fedmerit.server.hearing import (
+    apart_of,
+    panel_stream,
+    seat,
+    sizes_of,
+    weights_of,
+    with_values,
+)
 from fedmerit.server.history import (
     OLDER_UPDATES,
     REMEMBERED_CLIENTS,
@@ -39,6 +47,7 @@ from fedmerit.server.history import (
     with_round,
 )
 from fedmerit.server.judging import (
+    NO_SIZES,
     Clock,
     Judgement,
     Result,
@@ -51,7 +60,7 @@ from fedmerit.server.judging import (
 )
 from fedmerit.server.layout import Array, Layout
 from fedmerit.server.replies import WHOLE, Replies, Sight, as_array, check_names, read_sent, runs
-from fedmerit.server.rules import RoundRules, check_run
+from fedmerit.server.rules import RoundRules, check_file, check_run
 from fedmerit.server.state import (
     differences,
     from_plain,
@@ -62,7 +71,7 @@ from fedmerit.server.state import (
     write_state,
 )
 from fedmerit.types import FloatArray, Rejection, RoundRecord, freeze
-from fedmerit.validation import check_layers, check_positions
+from fedmerit.validation import check_layers, check_path, check_positions
 from fedmerit.version import __version__
 
 Model = Any  # a vector, or a mapping from name to array; NumPy, tensors, anything with __array__
@@ -139,10 +148,16 @@ class Server:
             settings["reward"] = reward
         self.rules = RoundRules.of(rules, settings, beside=inspect.signature(Server).parameters)
         check_run(seed, key, record, older, remembered)
+        if not isinstance(about, Mapping | None):
+            raise SettingError(f"about must be a mapping, got {about!r}"[:200])
         self.seed, self._record, self._key = seed, record, key
         self._about, self._run = dict(about or {}), uuid4().hex
-        self._state_path = None if state is None else Path(state)
+        self._ledger_path = None if ledger is None else check_file("ledger", ledger, LedgerError)
+        self._state_path = None if state is None else check_file("state", state)
         self._pending: RoundRecord | None = None
+        # A round that is over and could not be written down yet, or not told to `record`.
+        self._unwritten: RoundRecord | None = None
+        self._untold: RoundRecord | None = None
         self._judged: Judgement | None = None
         # What the panel needs of the round under way.
         self._seated: Judgement | None = None
@@ -171,7 +186,6 @@ class Server:
         self.state = ServerState(0, RoundHistory(older, remembered, view).published(first))
         self._ledger: Ledger | None = None
         self._keep: RunRecorder | None = None
-        self._ledger_path = None if ledger is None else Path(ledger)
         if self._ledger_path is not None:
             self._open_ledger(resume=False)
 
@@ -201,7 +215,7 @@ class Server:
 
     @property
     def under_way(self) -> bool:
-        """Whether a round has been judged and is not yet written down."""
+        """Whether a round has been judged and is not over."""
         return self._pending is not None
 
     @property
@@ -276,7 +290,8 @@ class Server:
         models : mapping from client to model
             What clients trained, in the form of the server's model; or give `updates`.
         sizes : mapping from client to number, optional
-            Claimed data sizes.
+            Claimed data sizes, also fractions. If one of the clients has none, all of them weigh
+            the same in this round.
         updates : mapping from client to update
             Trained model minus the server's.
         labels : mapping from client to str, optional
@@ -292,13 +307,16 @@ class Server:
         Raises
         ------
         RoundFailedError
-            Every reply was refused for the same reason: the fault is not a client's.
+            Every reply was refused for the same reason, or no client has a size where weights are
+            by size: the fault is not a client's.
         """
         result = self.judge(models, sizes, updates=updates, labels=labels)
         self._combine()
-        if evaluate is not None:
-            self.note(evaluate(self.model))
-        self.write()
+        try:
+            if evaluate is not None:
+                self.note(evaluate(self.model))
+        finally:
+            self.write()  # the round is over, whatever became of its metrics
         return result
 
     def judge(
@@ -317,8 +335,8 @@ class Server:
             self.sight,
             models if models is not None else updates,  # type: ignore[arg-type]
             None if models is None else self.state.model,
-            sizes or {},
-            labels or {},
+            {} if sizes is None else sizes,
+            {} if labels is None else labels,
             vector=self._vector,
         )
         return self.judge_replies(replies, rejected)
@@ -418,7 +436,8 @@ class Server:
         read = self._bench.read(judgements)
         book, heard = hear(panel, self.state.book, read, weights_of(self._seated))
         self.state = replace(self.state, book=book)
-        self._pending = with_values(self._pending, heard, read.digests, self.rules, self._worked())
+        worked, sizes = self._worked(), sizes_of(self._seated)
+        self._pending = with_values(self._pending, heard, read.digests, self.rules, worked, sizes)
         self._bench = self._seated = None
         return heard
 
@@ -433,30 +452,47 @@ class Server:
 
     def note(self, metrics: Mapping[str, float]) -> None:
         """Add metrics, or seconds of the engine's own phases, to the round that is under way."""
+        if not isinstance(metrics, Mapping):
+            raise SettingError(f"metrics must be a mapping from name to number, got {metrics!r}")
         if self._pending is not None:
             found = {str(name): _number(name, value) for name, value in metrics.items()}
             known = {**self._pending.metrics, **found}
             self._pending = replace(self._pending, metrics=known)
 
     def write(self) -> RoundRecord | None:
-        """Write down the round that is over: totals, state file, ledger; return its record."""
-        if self._pending is None:
-            return None
-        record = replace(self._pending, seconds=self.clock.seconds)
-        self._pending, self._judged, self.clock.seconds = None, None, {}
-        self._seated = self._bench = None
-        totals = with_round(self.state.totals, record)
-        self.state = replace(self.state, totals=totals, record=record)
-        # The state first: a ledger that misses the newest round is given it by `load`.
-        if self._state_path is not None:
-            self.save(self._state_path)
-        for keep in (self._keep, self._record):
-            if keep is not None:
-                keep(record)
+        """Write down the round that is over: totals, state file, ledger; return its record.
+
+        Where that fails, the error is raised, and the round waits: whatever is called next tries
+        again, and no round is judged before. A `record` that failed gets the round again.
+        """
+        if self._pending is not None:
+            self._unwritten = replace(self._pending, seconds=self.clock.seconds)
+            self._pending, self._judged, self.clock.seconds = None, None, {}
+            self._seated = self._bench = None
+        record = self._unwritten
+        if record is not None:
+            totals = with_round(self.state.totals, record)
+            after = replace(self.state, totals=totals, record=record)
+            # The state first: a ledger that misses the newest round is given it by `load`.
+            if self._state_path is not None:
+                self._save(self._state_path, after)
+            if self._keep is not None:
+                self._keep(record)
+            self.state, self._unwritten, self._untold = after, None, record
+        record, self._untold = self._untold, None
+        if record is not None and self._record is not None:
+            try:
+                self._record(record)
+            except BaseException:
+                self._untold = record
+                raise
         return record
 
     def _fail_together(self, replies: Replies, rejected: Sequence[Rejection]) -> None:
         """Stop where every reply fails for one cause: no client can help that."""
+        several = len(replies.clients) > 1
+        if self.rules.weighting == "size" and several and not any(replies.num_examples):
+            raise RoundFailedError(NO_SIZES)
         refused = [refusal for refusal in rejected if refusal.kind is Kind.REFUSED]
         if len(replies.clients) or len(refused) < 2:
             return
@@ -500,8 +536,12 @@ class Server:
 
     def save(self, path: Path_) -> None:
         """Write the state into one file, whole or not at all."""
+        place = check_path("path", path)
         self.write()
-        arrays, meta = state_arrays(self.state)
+        self._save(place, self.state)
+
+    def _save(self, path: Path, state: ServerState) -> None:
+        arrays, meta = state_arrays(state)
         places = {"layers": self._layers, "scored": self._scored, "touched": self._touched}
         for name, positions in places.items():
             if positions is not None:
@@ -523,7 +563,7 @@ class Server:
             "fixed": list(self._fixed),
             "beside": list(self.beside),
         }
-        write_state(Path(path), arrays, meta)
+        write_state(path, arrays, meta)
 
     @classmethod
     def load(
@@ -557,7 +597,7 @@ class Server:
             The file is damaged, of another kind, or from a newer version, or the ledger is not
             where it was; nothing is changed.
         """
-        arrays, meta = read_state(Path(path))
+        arrays, meta = read_state(check_path("path", path))
         try:
             known = from_plain(meta["rules"]) if rules is None else rules
             parts = {name: np.zeros(shape, kind) for name, shape, kind in meta["arrays"]}
@@ -594,7 +634,7 @@ class Server:
                     f"the run of {where} must go on with the rules that it records, got another "
                     f"{', '.join(others)}: start with those, or with a new run"
                 )
-            server._ledger_path = Path(where)
+            server._ledger_path = check_path("ledger", where)
             if not server._ledger_path.exists():
                 raise CheckpointError(
                     f"{path} continues the ledger {where}, which is not there; if it was moved, "
@@ -618,19 +658,26 @@ class Server:
             raise
 
     def close(self) -> None:
-        """Write down what is under way and close the ledger."""
-        try:
-            self.write()
-        finally:
-            if self._ledger is not None:
-                self._ledger.close()
-                self._closed = True
+        """Write down what is under way and close the ledger; no round is settled after that.
+
+        A server whose round cannot be written stays open, so that this can be tried again.
+        """
+        self.write()
+        self._shut()
+
+    def _shut(self) -> None:
+        self._closed = True
+        if self._ledger is not None:
+            self._ledger.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        try:
+            self.close()
+        finally:
+            self._shut()  # nobody is left to try again
 
 
 def _check_rows(touched: NDArray[np.int64], parameters: int) -> NDArray[np.int64]:
