@@ -42,7 +42,7 @@ class WorthRow:
 
     `shapley` and `truth` are Spearman's rank correlations with the sums of exact Shapley values and
     with the order that the set-up made; `last` the last client's value relative to the mean of the
-    others (with a rare class, it has it); `clients` the eight values.
+    others (with a rare class, it has it).
     """
 
     cell: str
@@ -51,7 +51,6 @@ class WorthRow:
     shapley: float
     truth: float
     last: float
-    clients: str
     code: str = ""
 
 
@@ -111,7 +110,6 @@ def run(cell: str, seed: int, data: Dataset) -> list[WorthRow]:
             spearman(found, values["shapley"]),
             spearman(found, held.truth),
             float(found[-1] / found[:-1].mean()),
-            " ".join(f"{value:.5g}" for value in found),
         )
         for name, found in values.items()
     ]
