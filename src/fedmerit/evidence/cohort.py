@@ -60,9 +60,10 @@ class Cohort:
         Each client's mean z with the members.
     typical : float
         The median of that over the members: what the round has to offer.
-    least : float
-        What a client that works shows at least: a share of what most pairs of members show; 0 where
-        the members are not most of those who agree with anybody.
+    least : (k,) float
+        What a client that works shows at least: a share of what most pairs of members show, less
+        where it moved fewer parameters than these; 0 where the members are not most of those who
+        agree with anybody.
     deviation : (k,) float
         Standard deviation of that mean for a client that is independent of all members.
     flags : tuple of Flag or None
@@ -72,7 +73,7 @@ class Cohort:
     members: Booleans
     agreement: Floats
     typical: float
-    least: float
+    least: Floats
     deviation: Floats
     flags: tuple[Flag | None, ...]
 
@@ -94,11 +95,10 @@ class Cohort:
         against: Booleans | None = None,
     ) -> Evidence:
         """Return it as the evidence of a round; nobody copies or points against it by default."""
-        typical, least = np.full((2, len(self.members)), [[self.typical], [self.least]])
         return Evidence(
             self.agreement,
-            typical,
-            least,
+            np.full(len(self.members), self.typical),
+            self.least,
             self.deviation,
             explained,
             replayed,
@@ -108,10 +108,13 @@ class Cohort:
         )
 
 
-def find_cohort(z: Floats, barred: Booleans, parameters: int) -> Cohort:
+def find_cohort(
+    z: Floats, barred: Booleans, parameters: int, moved: NDArray[np.int64] | None = None
+) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
-    return cohort_of(np.column_stack((rows, columns)), z[rows, columns], barred, parameters)
+    ordered = np.column_stack((rows, columns))
+    return cohort_of(ordered, z[rows, columns], barred, parameters, moved=moved)
 
 
 def cohort_of(
@@ -120,12 +123,15 @@ def cohort_of(
     barred: Booleans,
     parameters: int,
     *,
+    moved: NDArray[np.int64] | None = None,
     one_sided: bool = False,
 ) -> Cohort:
     """Find the cohort from ordered pairs of clients and their z over so many `parameters`.
 
-    With `one_sided`, a client's agreement is the mean of its positive z, less what independent
-    clients have: disagreement is not held against it.
+    How many of these each client `moved`, (k,), if they did not move all: z grows with the root of
+    the parameters that tell, so who moved fewer than the members shows less. With `one_sided`, a
+    client's agreement is the mean of its positive z, less what independent clients have:
+    disagreement is not held against it.
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a
@@ -146,7 +152,8 @@ def cohort_of(
     largest = sizes.max()
     if largest == 1:
         nobody = np.zeros(clients, dtype=np.bool_)
-        return Cohort(nobody, np.zeros(clients), 0.0, 0.0, np.ones(clients), (None,) * clients)
+        nothing = np.zeros(clients)
+        return Cohort(nobody, nothing, 0.0, nothing, np.ones(clients), (None,) * clients)
     # Of groups of equal size, the one that agrees most is the cohort.
     inside = group[ordered[:, 0]] == group[ordered[:, 1]]
     strength = np.bincount(group[ordered[inside, 0]], z[inside], minlength=clients)
@@ -161,19 +168,33 @@ def cohort_of(
     typical = float(np.median(agreement[members]))
     both = members[ordered].all(axis=1)
     # Accounts that share one work agree beyond measure; what most pairs show is shown by two.
-    least = LIMITS.least_share * max(float(np.median(z[both])), 0.0)
+    power = _power(moved, members, parameters)
+    least = LIMITS.least_share * max(float(np.median(z[both])), 0.0) * power
     # Who agrees with whom is no yardstick where most agree with others, be it ever so little.
     if 2 * largest <= np.count_nonzero(sizes[group] > 1) or _agree_too(ordered, z, members, barred):
-        least = 0.0
+        least = np.zeros(clients)
     alike = max(float(z[both].mean()), 0.0) / sqrt(parameters)
     deviation = _deviation(peers, alike)
-    outside = ~members & (agreement < _too_little(least, deviation, int(members.sum())))
+    missed = ~members & (power > 0)
+    outside = missed & (agreement < _too_little(least, deviation, int(members.sum())))
     alone = sizes[group] == 1
     flags = tuple(
         Flag(Kind.INDEPENDENT if single else Kind.CLIQUE) if out else None
         for out, single in zip(outside, alone, strict=True)
     )
     return Cohort(members, agreement, typical, least, deviation, flags)
+
+
+def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) -> Floats:
+    """Return how much of the members' z clients can show that moved so many parameters, (k,).
+
+    Few of many show nothing: they lie together, as rows of a table do, and meet by accident.
+    """
+    if moved is None:
+        return np.ones(len(members))
+    power: Floats = np.sqrt(np.minimum(moved / max(float(np.median(moved[members])), 1.0), 1.0))
+    few = (moved < LIMITS.fewest_moved) & (2 * moved < parameters)
+    return np.where(few, 0.0, power)
 
 
 def _agree_too(ordered: NDArray[np.int64], z: Floats, members: Booleans, barred: Booleans) -> bool:
@@ -200,7 +221,7 @@ def _deviation(peers: NDArray[np.int64], alike: float) -> Floats:
     return np.sqrt(inverse + (1 - inverse) * min(alike, 1.0))
 
 
-def _too_little(least: float, deviation: Floats, members: int) -> Floats:
+def _too_little(least: Floats, deviation: Floats, members: int) -> Floats:
     """Return the agreement that hardly anybody stays below who shows the `least` on average.
 
     Agreement that is significant by itself is not too little, however much the others agree: who
@@ -366,7 +387,7 @@ def repeated_reports(shares: Floats, reports: NDArray[np.int64], members: Boolea
     repeated = np.zeros_like(members)
     rate = LIMITS.accusing / len(shares)
     for count in np.unique(reports[reports > 0]):
-        others = members & (reports >= count)
-        found = explained_reports(shares, others, 1 - LIMITS.nothing_left, rate)
-        repeated |= found & (reports == count)
+        rows = np.flatnonzero(reports >= count)
+        found = explained_reports(shares[rows], members[rows], 1 - LIMITS.nothing_left, rate)
+        repeated[rows] |= found & (reports[rows] == count)
     return repeated

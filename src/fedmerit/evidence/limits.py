@@ -36,6 +36,9 @@ class Limits:
     parameters_per_vector: int = 10
     # Chosen: two clients are one pair, which has no spread to judge a third by.
     fewest_members: int = 3
+    # Chosen: who moved fewer parameters, and not half of them, is not missed among those who agree;
+    # as many as a stratum has at least.
+    fewest_moved: int = 256
     # Chosen: a report of which less than a thousandth is left has been replayed.
     nothing_left: float = 1e-3
 

@@ -30,7 +30,7 @@ from fedmerit.evidence.cohort import (
 from fedmerit.evidence.decisions import agreeing_z, discoveries
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
-from fedmerit.kernels.residual import POSITIVE, residual_signs
+from fedmerit.kernels.residual import POSITIVE, TIE, residual_signs
 from fedmerit.kernels.spans import public_axes
 from fedmerit.sampling import (
     DEFAULT_SAMPLE,
@@ -139,23 +139,29 @@ class ConditionalPCA:
         """
         if isinstance(inputs.updates, Signals):
             # Levels cannot be regressed; the strata still condition on the public vector.
-            signals, explained = inputs.updates, np.zeros(inputs.clients)
-        else:
-            signs = np.empty(inputs.updates.shape, dtype=np.uint8)
-            axes = public_axes(inputs.public, starts) if axes is None else axes
-            explained = write_unexplained_signs(inputs.updates, axes, starts, signs)
-            signals = Signals(signs, POSITIVE + 1)
-        return self.judge(signals, explained, starts, rng)
+            return self.judge(inputs.updates, None, starts, rng)
+        signs = np.empty(inputs.updates.shape, dtype=np.uint8)
+        axes = public_axes(inputs.public, starts) if axes is None else axes
+        explained = write_unexplained_signs(inputs.updates, axes, starts, signs)
+        return self.judge(Signals(signs, POSITIVE + 1), explained, starts, rng)
 
     def judge(
         self,
         signals: Signals,
-        explained: NDArray[np.float64],
+        explained: NDArray[np.float64] | None,
         starts: NDArray[np.int64],
         rng: np.random.Generator,
     ) -> Contributions:
-        """Score signals that are laid out in strata; public information explains these shares."""
+        """Score signals that are laid out in strata; public information explains these shares.
+
+        They are signs, or levels of which nobody knows what explains them.
+        """
         check_enough_parameters(signals)
+        moved = None
+        if explained is None:
+            explained = np.zeros(len(signals.values))
+        else:
+            moved = np.count_nonzero(signals.values != TIE, axis=1)
         order, halves = halves_of_strata(starts, rng)
         ordered = plan_comparisons(len(signals.values), self.peers, rng)
         pairs = score_groups(signals, order, halves, ordered)
@@ -165,9 +171,12 @@ class ConditionalPCA:
         found = discoveries(p_values, self.fdr)
         replays = explained >= 1 - LIMITS.nothing_left
         looked_at = signals.values.shape[1]
-        members = cohort_of(ordered, pairs.z, replays, looked_at, one_sided=self.mixed).members
+        one_sided = self.mixed
+        members = cohort_of(
+            ordered, pairs.z, replays, looked_at, moved=moved, one_sided=one_sided
+        ).members
         known = explained_reports(explained, members, self.explained, self.fdr)
-        cohort = cohort_of(ordered, pairs.z, known, looked_at, one_sided=self.mixed)
+        cohort = cohort_of(ordered, pairs.z, known, looked_at, moved=moved, one_sided=one_sided)
         evidence = cohort.evidence(explained, known)
         accepted = found & ~known
         if self.mixed:

@@ -199,11 +199,12 @@ class Merit:
         own, reports = _of_own_past(inputs, left)
         # What reports that are nearly one show each other is no agreement of two clients.
         alike = near_copies(cosine, ~nobody, self.gate.fdr)
+        moved = np.count_nonzero(float_updates(inputs, "merit"), axis=1)
         apart = np.where(alike.alike, np.nan, gate.pairs.z)
-        cohort = find_cohort(apart, known | named, inputs.parameters)
+        cohort = find_cohort(apart, known | named, inputs.parameters, moved)
         repeated = repeated_reports(own, reports, cohort.members)
         if repeated.any():
-            cohort = find_cohort(apart, known | repeated | named, inputs.parameters)
+            cohort = find_cohort(apart, known | repeated | named, inputs.parameters, moved)
         copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
         nothing_left = public >= 1 - LIMITS.nothing_left
         agrees = nobody if inputs.agrees is None else inputs.agrees
