@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit import Server
+from fedmerit import Kind, Server
 from fedmerit.scorers import score
 
 CLIENTS, FEATURES, ROUNDS = 12, 400, 24
@@ -53,6 +53,25 @@ def test_clients_with_few_examples_repeat_nothing(seed):
     )
     assert accused == []
     np.testing.assert_array_equal(model, plain)
+
+
+@pytest.mark.parametrize(("sizes", "accused"), [("claimed", False), ("ignore", True)])
+def test_who_claims_few_examples_may_repeat_itself_only_where_that_costs_weight(sizes, accused):
+    """Eve sends her two first updates in turn, and claims so few examples that it is possible."""
+    rng = np.random.default_rng(3)
+    names = [f"c{number}" for number in range(8)]
+    server, old = Server(np.zeros(4000), seed=0, sizes=sizes), []
+    for number in range(8):
+        shared = rng.normal(size=4000)
+        sent = {name: shared + rng.normal(size=4000) for name in names}
+        sent["eve"] = old[number % 2] if number > 1 else shared + rng.normal(size=4000)
+        old = [*old, sent["eve"]][:2]
+        claims = dict.fromkeys(names, 500) | {"eve": 5}
+        result = server.settle(updates=sent, sizes=claims)
+    flag = result.flags["eve"]
+    assert (flag is not None and flag.kind is Kind.REPEATED) == accused
+    assert result.weights["eve"] < 0.01
+    assert all(result.flags[name] is None for name in names)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -254,7 +254,8 @@ def judge_round(
             needs = rules.needs
             levels = None if needs.floats else replies.signals
             seen = replies.updates if levels is None else levels
-            inputs = history.inputs(clients, seen, needs=needs, sizes=replies.num_examples)
+            claimed = None if rules.sizes == "ignore" else replies.num_examples
+            inputs = history.inputs(clients, seen, needs=needs, sizes=claimed)
             try:
                 found = rules.scorer.score(inputs, rng)
                 # A result that is handed on must not keep what is as large as the updates.
