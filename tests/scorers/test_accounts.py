@@ -54,19 +54,29 @@ def test_pairs_are_set_apart_as_the_slow_twin_says(rng):
                 np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("with_past", [True, False])
+@pytest.mark.parametrize("newcomers", [True, False])
 @pytest.mark.parametrize("noise", [0.05, 0.2, 0.5])
-def test_accounts_with_one_work_and_noise_are_one_work(rng, noise, with_past):
+def test_accounts_with_one_work_and_noise_are_one_work(rng, noise, newcomers):
     reports, past = clients_with_data(rng)
     names = [3, 7, 8, 11]
     size = np.linalg.norm(reports[3]) / np.sqrt(SIZE)
     reports[names] = reports[3] + noise * size * rng.normal(size=(4, SIZE))
-    past[names] = past[3] + noise * size * rng.normal(size=(4, 2, SIZE))
-    same = found(reports, past if with_past else None)
+    past[names] = 0 if newcomers else past[3] + noise * size * rng.normal(size=(4, 2, SIZE))
+    same = found(reports, past)
     expected = np.zeros((12, 12))
     expected[np.ix_(names, names)] = 1 - np.eye(4)
     np.testing.assert_array_equal(same, expected)
     assert np.flatnonzero(~once(same)).tolist() == names[1:]
+
+
+def test_in_a_first_round_those_who_come_equally_far_are_not_one_work(rng):
+    """Data of one kind, more of it or less: all go one way, and some as far as others."""
+    far = np.repeat([0.4, 0.7, 0.9, 1.0], 2)
+    way, turn = rng.normal(size=(2, SIZE))
+    reports = np.outer(far, way) + 3 * np.outer((1 - far) ** 2, turn)
+    reports += 0.6 * rng.normal(size=(8, SIZE))
+    assert not found(reports, None).any()
+    assert not found(reports, np.zeros((8, 2, SIZE))).any()
 
 
 def test_the_scale_of_an_account_does_not_hide_it(rng):

@@ -82,13 +82,14 @@ def test_accounts_with_one_work_are_paid_one_pay(accounts, noise):
 
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.2])
 def test_new_accounts_with_one_work_are_paid_one_pay(noise):
-    """Nobody has a past, as in the first round."""
-    updates, public, _, rng = a_round(seed=4)
-    alone = share(merit_of(updates[6:], public, None), 0)
+    """None of them has a past, as after taking new names; the others have one."""
+    updates, public, past, rng = a_round(seed=4)
+    past[:7] = 0
+    alone = share(merit_of(updates[6:], public, past[6:]), 0)
     for account in range(6):
         size = noise * np.sqrt(np.mean(updates[6] ** 2))
         updates[account] = updates[6] + size * rng.normal(size=SIZE)
-    assert share(merit_of(updates, public, None), slice(7)) < 1.2 * alone
+    assert share(merit_of(updates, public, past), slice(7)) < 1.2 * alone
 
 
 def test_accounts_are_told_where_some_of_the_honest_do_not_agree():

@@ -40,18 +40,19 @@ def shared_work(
     unknown : (k, d) array
         What is not public of each report.
     past : (k, n, d) array or None
-        Earlier reports of each client, zeros where there are fewer.
+        Earlier reports of each client, zeros where there are fewer. In a first round, in which
+        nobody has any, all go one way: what differs is how far they come, and those who come as far
+        as each other are not one work. Only near-copies are told then.
     alike : (k, k) bool array
         Near-copies, which are one work in any case.
     counted : (k,) bool array
         Who is looked at. Of fewer than eight nobody can say what is usual between two.
     """
     same = alike.astype(np.float64)
-    if counted.sum() < LIMITS.fewest_usual:
+    if counted.sum() < LIMITS.fewest_usual or past is None or not past.any():
         return same
     step = -(-unknown.shape[1] // _LOOKED_AT)
-    rows = _directions(unknown[:, ::step])
-    earlier = None if past is None else _directions(past[:, :, ::step])
+    rows, earlier = _directions(unknown[:, ::step]), _directions(past[:, :, ::step])
     towards, apart = set_apart(rows, earlier, counted)
     limit = mean_square_quantile(LIMITS.honest_event, _independent(rows[counted]))
     pairs = np.logical_and.outer(counted, counted) & ~np.eye(len(counted), dtype=np.bool_)
@@ -65,7 +66,7 @@ def shared_work(
     return same
 
 
-def set_apart(rows: Matrix, past: Matrix | None, counted: Booleans) -> tuple[Matrix, Matrix]:
+def set_apart(rows: Matrix, past: Matrix, counted: Booleans) -> tuple[Matrix, Matrix]:
     """Return how far differences of pairs point where data do, and how large they are, (k, k) each.
 
     The second report of a pair is brought to the scale of the first by what others have in common
@@ -86,18 +87,17 @@ def set_apart(rows: Matrix, past: Matrix | None, counted: Booleans) -> tuple[Mat
     weighed = (rows * everybody) @ rows.T
     first = np.diagonal(weighed)[:, None] - np.diagonal(cross)[:, None] - cross.T
     mixed = weighed - cube - cube.T
-    if past is not None:
-        known = np.einsum("ild,jd->ilj", past, rows, optimize=True)
-        with_own = np.einsum("ili->il", known)
-        both_past = np.einsum("il,ilj->ij", with_own, known)
-        of_past = np.square(known).sum(axis=1)
-        of_one = of_one + np.diagonal(of_past)[:, None] + of_past.T
-        both = both + both_past + both_past.T
-        there = np.square(past).sum(axis=1)
-        by_past = there @ square.T
-        first = first + np.diagonal(by_past)[:, None] + by_past.T
-        of_pair = (there * rows) @ rows.T
-        mixed = mixed + of_pair + of_pair.T
+    known = np.einsum("ild,jd->ilj", past, rows, optimize=True)
+    with_own = np.einsum("ili->il", known)
+    both_past = np.einsum("il,ilj->ij", with_own, known)
+    of_past = np.square(known).sum(axis=1)
+    of_one = of_one + np.diagonal(of_past)[:, None] + of_past.T
+    both = both + both_past + both_past.T
+    there = np.square(past).sum(axis=1)
+    by_past = there @ square.T
+    first = first + np.diagonal(by_past)[:, None] + by_past.T
+    of_pair = (there * rows) @ rows.T
+    mixed = mixed + of_pair + of_pair.T
     shown = of_one - 2 * scale * both + np.square(scale) * of_one.T
     by_noise = first - 2 * scale * mixed + np.square(scale) * first.T
     length = np.diagonal(product)
