@@ -199,7 +199,8 @@ class Merit:
         own, reports = _of_own_past(inputs, left)
         # What reports that are nearly one show each other is no agreement of two clients.
         alike = near_copies(cosine, ~nobody, self.gate.fdr)
-        moved = np.count_nonzero(float_updates(inputs, "merit"), axis=1)
+        assert not isinstance(inputs.updates, Signals)
+        moved = np.count_nonzero(inputs.updates, axis=1)
         apart = np.where(alike.alike, np.nan, gate.pairs.z)
         cohort = find_cohort(apart, known | named, inputs.parameters, moved)
         repeated = repeated_reports(own, reports, cohort.members)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.evidence.bets import NAMING_RATE, Wealth, bet, told_of
-from fedmerit.evidence.past import Forecast, Sketches, directions_of
+from fedmerit.evidence.past import Forecast, Sketches
 from fedmerit.flags import Flag
 from fedmerit.panel import Book
 from fedmerit.sampling import choose_parameters
@@ -177,7 +177,7 @@ class RoundHistory:
         The updates are checked, and have the parameters that are looked at; so have `layers`, by
         default those of the view. `sizes` are claimed, where they are known.
         """
-        previous = testimony = trust = repeated = reported = told = None
+        previous = testimony = trust = repeated = reported = directions = told = None
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
         floats = None if isinstance(updates, Signals) or not needs.previous else updates
@@ -192,9 +192,9 @@ class RoundHistory:
             for row, client in enumerate(clients):
                 testimony[row] = self.testimony.get(client, 0.0)
         public = self.public
-        directions = directions_of([None] * len(clients) if sizes is None else sizes)
         if floats is not None:
-            repeated, reported = self.past.explain(clients, floats, public, directions)
+            claimed = [None] * len(clients) if sizes is None else sizes
+            repeated, reported, directions = self.past.explain(clients, floats, public, claimed)
         if needs.trust or needs.naming:
             told = told_of(self.wealth, clients, needs.naming)
         return RoundInputs(
