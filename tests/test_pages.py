@@ -12,6 +12,7 @@ from checks.pages.origin import expected_code
 from checks.pages.parts import write_parts
 from checks.pages.quotes import PAGES, RESULTS, Definitions, Quote, findings, fix, unbound
 from checks.pages.results import Reader
+from checks.studies.panel.__main__ import STUDIES
 from fedmerit.errors import DataError
 from fedmerit.experiments.benchmark.base import Setting
 from fedmerit.experiments.benchmark.files import read_rows, write
@@ -283,3 +284,11 @@ def test_cells_of_a_benchmark_that_are_the_same_again_are_current(tmp_path):
     )
     assert again_module.again_cells("null", digits, 1, seed=0, folder=tmp_path) == 1
     assert {row.code for row in read_rows(tmp_path / "null.csv", null.row)} == {"old"}
+
+
+@pytest.mark.parametrize("name", sorted(STUDIES))
+def test_the_panels_tables_are_read_by_what_writes_its_page(name):
+    study = STUDIES[name]
+    tables = [read_rows(table, study.row) for table in results.FOLDER.glob(f"panel-{name}-*.csv")]
+    assert tables
+    assert all(tables)
