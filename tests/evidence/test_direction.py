@@ -45,6 +45,27 @@ def test_a_client_with_nothing_in_common_does_not(rng):
     assert not points_against(cosines_of(updates), np.ones(12, dtype=bool)).any()
 
 
+def test_a_client_past_its_optimum_is_pulled_back_and_not_turned_round(rng):
+    """Late in a run little is common: an honest client with data of its own points against all."""
+    common = rng.normal(size=4000)
+    updates = 0.4 * common + rng.normal(size=(12, 4000))  # mean cosine 0.14
+    updates[0] = rng.normal(size=4000) - 0.4 * common
+    cosine = cosines_of(updates)
+    assert cosine[0, 1:].max() < 0
+    assert not points_against(cosine, np.ones(12, dtype=bool)).any()
+
+
+def test_who_hardly_points_against_the_others_is_not_turned_round(rng):
+    """A client with nothing in common has a negative cosine in every second round."""
+    updates = 2 * rng.normal(size=4000) + rng.normal(size=(12, 4000))  # mean cosine 0.8
+    updates[0] = rng.normal(size=4000)
+    updates[0] -= 0.01 * updates[1:].mean(axis=0)
+    assert not points_against(cosines_of(updates), np.ones(12, dtype=bool)).any()
+    updates[0] = rng.normal(size=4000) - updates[1:].mean(axis=0) / 2
+    found = points_against(cosines_of(updates), np.ones(12, dtype=bool))
+    assert found.tolist() == [True] + [False] * 11
+
+
 def test_nobody_does_where_honest_clients_pull_apart():
     """Every client has two of ten classes and unlearns the others."""
     rng = np.random.default_rng(6)

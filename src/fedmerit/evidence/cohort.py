@@ -279,11 +279,13 @@ def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
 def points_against(cosine: Floats, members: Booleans) -> Booleans:
     """Return who points against the cohort, (k,), from the cosines of updates.
 
-    Most members point one way if nine of ten pairs of them have a positive cosine. A client points
-    against them if nine of ten of its cosines with them are negative, and their mean lies below a
-    prediction interval of the members' own, but for one round in a hundred over all clients. Where
-    the members have no common direction, as with few classes each, or fewer than seven have one,
-    nobody does.
+    Pulled its own way, an honest client points against the others once the model is past what its
+    data want and little is left that the others have in common. So a negative mean cosine says
+    nothing by itself. A client points against the members that share a way if it does so at least
+    a third as much as they point together, if it lies `LIMITS.turned` times as far from them as
+    they lie from each other (mean squared distance of directions), and if its mean cosine lies
+    below a prediction interval of their own, but for one round in a hundred over all clients. Where
+    fewer than seven of them share a way, or not most, nobody does.
     """
     against = np.zeros(len(members), dtype=np.bool_)
     fewest = LIMITS.fewest_usual - 1
@@ -293,14 +295,13 @@ def points_against(cosine: Floats, members: Booleans) -> Booleans:
     count = int(way.sum())
     if 2 * count <= members.sum() or count < fewest:
         return against
-    pairs = np.triu(np.logical_and.outer(way, way), 1)
-    if np.quantile(cosine[pairs], LIMITS.odd_pairs) <= 0:
-        return against
     means = (cosine[:, way].sum(axis=1) - way) / (count - way)
-    for client in np.flatnonzero(~way):
-        most = float(np.quantile(cosine[client, way], 1 - LIMITS.odd_pairs))
-        rate = LIMITS.honest_event / len(members)
-        against[client] = most < 0 and far_below(float(means[client]), means[way], rate)
+    together = float(np.mean(means[way]))
+    # Of two directions, the squared distance is 2 (1 - cosine).
+    far = 1 - means > LIMITS.turned * (1 - together)
+    rate = LIMITS.honest_event / len(members)
+    for client in np.flatnonzero(far & (means < -LIMITS.least_share * together)):
+        against[client] = far_below(float(means[client]), means[way], rate)
     return against
 
 

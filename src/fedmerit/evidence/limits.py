@@ -80,8 +80,10 @@ class Limits:
     stake: float = 0.1
 
     # --- direction (evidence.cohort)
-    # Chosen: clients point one way if all but a tenth of their pairs do.
-    odd_pairs: float = 0.1
+    # Chosen, as for the length of updates: who is turned round lies more than twice as far from
+    # the others as these lie from each other. So it needs a mean cosine of a third or more between
+    # them if it points against them as they point together, and of 3/7 if a third as much.
+    turned: float = 2.0
 
     # --- judges and bets on harm (panel.trust, panel.harm)
     # Chosen, as for the length of updates: nobody speaks more than twice as loud as is usual.
