@@ -78,9 +78,9 @@ class RoundInputs:
         is looked at than `previous`; 0 without a past.
     reports : (k,) int array or None
         How many own earlier reports that rests on.
-    directions : (k,) int array or None
-        How many own earlier reports may be held against each client, which has as few examples as
-        it claims.
+    sizes : (k,) float array or None
+        How many examples each client claims to hold; infinite where it does not say. Who has few
+        shows little, and has few ways to go.
     sampled : bool
         The parameters are a sample already, and their values are checked: all of them count.
     clients, parameters : int
@@ -99,7 +99,7 @@ class RoundInputs:
     agrees: NDArray[np.bool_] | None = None
     repeated: NDArray[np.float64] | None = None
     reports: NDArray[np.int64] | None = None
-    directions: NDArray[np.int64] | None = None
+    sizes: NDArray[np.float64] | None = None
     sampled: bool = False
     clients: int = field(init=False)
     parameters: int = field(init=False)
@@ -124,7 +124,7 @@ class RoundInputs:
 
 _BY_CLIENT = (
     *("previous", "testimony", "trust", "rounds", "named"),
-    *("standing", "agrees", "repeated", "reports", "directions"),
+    *("standing", "agrees", "repeated", "reports", "sizes"),
 )
 
 
@@ -200,8 +200,9 @@ class Evidence:
         that is alike in part counts in part.
     members : (k,) bool
         Who belongs to the cohort: those whose work the round itself shows.
-    against : (k,) bool
-        Who points against the cohort, as one in a hundred clients that work might.
+    way : (k,) int
+        -1 for who points against the cohort, as one in a hundred clients that work might; 1 for who
+        points along with it; 0 where neither can be told.
     """
 
     agreement: NDArray[np.float64]
@@ -212,7 +213,7 @@ class Evidence:
     replayed: NDArray[np.bool_]
     copies: NDArray[np.float64]
     members: NDArray[np.bool_]
-    against: NDArray[np.bool_]
+    way: NDArray[np.int8]
 
     @property
     def relative(self) -> NDArray[np.float64]:

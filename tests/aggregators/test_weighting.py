@@ -79,7 +79,7 @@ def evidence_of(agreement=(1.0, 1.0, 1.0), copies=(1, 1, 1)):
         replayed=~everybody,
         copies=np.array(copies, dtype=float),
         members=everybody,
-        against=~everybody,
+        way=np.zeros(3, dtype=np.int8),
     )
 
 

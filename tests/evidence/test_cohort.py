@@ -1,6 +1,7 @@
 import tracemalloc
 
 import numpy as np
+import pytest
 
 from fedmerit import Contributions
 from fedmerit.evidence.bets import bet
@@ -124,11 +125,31 @@ def test_a_client_that_agrees_on_average_is_not_accused():
 
 def test_a_weak_cohort_accuses_nobody():
     # A third of 9 is more than independent clients of three members reach, one of 6 is not.
-    strong = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=9.0))
+    strong = find_cohort(z_of([[0, 1, 2], [3], [4]], strength=9.0))
+    assert strong.flags == (None,) * 3 + (INDEPENDENT,) * 2
+    weak = find_cohort(z_of([[0, 1, 2], [3], [4]], strength=6.0))
+    assert weak.members.tolist() == [True] * 3 + [False] * 2
+    assert weak.flags == (None,) * 5
+
+
+def test_where_members_are_not_most_only_what_exceeds_the_pick_counts():
+    """Of three in six, those who agreed most were picked: 9 is 6 more than had to be."""
+    z = z_of([[0, 1, 2], [3], [4], [5]], strength=9.0)
+    assert find_cohort(z).flags == (None,) * 6
+    assert 1.8 < find_cohort(z).least[0] < 2.2
+    strong = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=12.0))
     assert strong.flags == (None,) * 3 + (INDEPENDENT,) * 3
-    weak = find_cohort(z_of([[0, 1, 2], [3], [4], [5]], strength=6.0))
-    assert weak.members.tolist() == [True] * 3 + [False] * 3
-    assert weak.flags == (None,) * 6
+
+
+def test_who_claims_few_examples_is_not_expected_to_show_much():
+    """z grows with the root of the examples behind a report: a hundredth of them show a tenth."""
+    z = z_of([[0, 1, 2, 3, 4], [5]], strength=30.0)
+    z[5, :5] = z[:5, 5] = 0.5
+    nobody, sizes = np.zeros(6, dtype=np.bool_), np.array([900.0] * 5 + [9.0])
+    assert cohort_in(z, nobody, PARAMETERS, None, np.full(6, np.inf)).flags[5] == INDEPENDENT
+    few = cohort_in(z, nobody, PARAMETERS, None, sizes)
+    assert few.flags == (None,) * 6
+    assert few.least == pytest.approx([10.0] * 5 + [1.0])
 
 
 def test_two_clients_are_no_yardstick_for_a_third():
@@ -206,12 +227,23 @@ def test_one_sided_agreement_holds_no_disagreement_against_a_client():
 
 
 def test_accounts_that_share_one_work_do_not_raise_what_is_asked_of_others():
-    """Two of three agree with each other far more than with anybody; most pairs do not."""
-    z = z_of([[0, 1, 2], [3]], strength=9.0)
+    """Two of six agree with each other far more than with anybody; most pairs do not."""
+    z = z_of([[0, 1, 2, 3, 4, 5], [6]], strength=9.0)
     plain = find_cohort(z)
     z[0, 1] = z[1, 0] = 200.0
-    assert find_cohort(z).typical > 100.0
+    assert find_cohort(z).agreement[0] > 40.0
     assert set(find_cohort(z).least) == set(plain.least) == {3.0}
+
+
+def test_members_that_agree_little_lower_what_is_asked_of_others():
+    """Some send a tenth of their work: nobody is expected to agree like the rest."""
+    z = z_of([list(range(10)), [10]], strength=30.0)
+    for place, share in enumerate([0.1, 0.15, 0.2]):
+        z[place] *= share
+        z[:, place] *= share
+    z[10, :10] = z[:10, 10] = 0.0
+    assert find_cohort(z).least.max() < 0.1 * 30.0
+    assert find_cohort(z_of([list(range(10)), [10]], strength=30.0)).least.max() == 10.0
 
 
 def test_who_agrees_significantly_is_not_accused_of_independence():
@@ -229,11 +261,14 @@ def test_who_agrees_significantly_is_not_accused_of_independence():
 def test_repeated_work_is_told_by_what_the_cohort_repeats(rng):
     everybody, one = np.ones(12, dtype=np.bool_), np.arange(12) == 0
     left = np.where(one, 1e-6, rng.uniform(0.2, 0.6, size=12))
-    assert repeated_reports(1 - left, np.full(12, 5), everybody).tolist() == one.tolist()
+    assert repeated_reports(1 - left, np.full(12, 5), everybody, everybody).tolist() == one.tolist()
     # Who has no past is no yardstick for those who have one.
     known = np.where(np.arange(12) < 4, 5, 0)
     alone = np.where(known > 0, 1e-5, 1.0)
-    assert not repeated_reports(1 - alone, known, everybody).any()
+    assert not repeated_reports(1 - alone, known, everybody, everybody).any()
     # Where training hardly changes, half of the reports are new by rounding alone.
     smooth = np.where(np.arange(12) < 6, 5e-5, 10 ** rng.uniform(-3, -2, size=12))
-    assert not repeated_reports(1 - smooth, np.full(12, 5), everybody).any()
+    assert not repeated_reports(1 - smooth, np.full(12, 5), everybody, everybody).any()
+    # Members that are not most of those who are there are no yardstick either.
+    few = np.arange(12) < 6
+    assert not repeated_reports(1 - left, np.full(12, 5), few, everybody).any()

@@ -5,7 +5,7 @@ import pytest
 
 from fedmerit import Flag, Kind, Watch
 from fedmerit.evidence.bets import bet
-from fedmerit.evidence.cohort import points_against
+from fedmerit.evidence.cohort import ways_of
 from fedmerit.types import Contributions
 from tests.evidence.cohorts import result_from
 
@@ -13,6 +13,11 @@ from tests.evidence.cohorts import result_from
 def cosines_of(updates):
     unit = updates / np.linalg.norm(updates, axis=1, keepdims=True)
     return unit @ unit.T
+
+
+def points_against(cosine, members):
+    """Who does, where everybody who is present is a member or may be one."""
+    return ways_of(cosine, members, np.ones(len(members), dtype=bool)) < 0
 
 
 def test_who_is_turned_round_points_against_the_others(rng):
@@ -89,11 +94,11 @@ def test_three_members_have_no_direction():
     assert not points_against(cosine, np.array([True, True, True, False])).any()
 
 
-def turned_round(row):
-    """A round of six clients that agree clearly, one of whom points against the others."""
+def turned_round(row, way=-1):
+    """A round of six clients that agree clearly, one of whom points against the others or along."""
     z = np.full((6, 6), 30.0)
     np.fill_diagonal(z, np.nan)
-    evidence = replace(result_from(z).evidence, against=np.arange(6) == row)
+    evidence = replace(result_from(z).evidence, way=np.where(np.arange(6) == row, way, 0))
     return Contributions.of("", np.ones(6), evidence=evidence)
 
 
@@ -107,6 +112,25 @@ def test_it_takes_rounds_to_name_who_points_against_the_others():
     assert [(v.client, v.flag) for v in watch.verdicts() if v.flagged] == [
         ("c", Flag(Kind.REVERSED))
     ]
+
+
+def test_who_points_along_takes_back_what_a_round_against_told():
+    """Data of one's own pull back and forth: who is turned round is so in every round."""
+    known = bet({}, list("abcdef"), turned_round(2))
+    assert known["c"].reversed == pytest.approx(np.log(0.9 + 0.1 / 0.01))
+    assert known["a"].reversed == pytest.approx(np.log(0.9))
+    known = bet(known, list("abcdef"), turned_round(2, way=1))
+    assert known["c"].reversed == pytest.approx(0.0)
+
+
+def test_some_against_others_are_two_populations(rng):
+    """Seven that share a way are most of eleven, and not of fourteen who have worked."""
+    updates = rng.normal(size=4000) + rng.normal(size=(14, 4000))
+    updates[:4] *= -1
+    members = np.arange(14) < 11
+    cosine = cosines_of(updates)
+    assert ways_of(cosine, members, members).tolist()[:11] == [-1] * 4 + [1] * 7
+    assert not ways_of(cosine, members, np.ones(14, dtype=bool)).any()
 
 
 def test_the_latest_reason_is_told():

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from fedmerit.evidence.cohort import abstained, alike_pairs, explained_reports, lack_of_power
-from fedmerit.evidence.decisions import far_below, student_quantile, student_tail
+from fedmerit.evidence.cohort import (
+    abstained,
+    alike_pairs,
+    differ_as_data,
+    explained_reports,
+    far_below,
+    lack_of_power,
+    near_copies,
+)
+from fedmerit.evidence.decisions import student_quantile, student_tail
 from fedmerit.flags import Kind
 
 RATE = 0.01
@@ -26,7 +34,7 @@ def test_student_tail_is_symmetric_and_falls():
     assert tails == sorted(tails, reverse=True)
 
 
-def testfar_below_is_students_prediction_interval():
+def test_far_below_is_students_prediction_interval():
     # Five values with mean 0 and standard deviation sqrt(2.5); t(0.05, 4) = 2.132.
     others, limit = np.arange(-2.0, 3.0), -2.132 * np.sqrt(2.5) * np.sqrt(1 + 1 / 5)
     assert far_below(1.001 * limit, others, 0.05)
@@ -87,6 +95,39 @@ def test_clients_that_move_alike_are_no_copies_of_each_other():
         [2, 5],
         [5, 2],
     ]
+
+
+def test_two_clients_with_data_of_one_kind_differ_where_reports_are_large(rng):
+    """What is added to a copy does not know where that is."""
+    sizes = np.exp(rng.normal(size=(8, 4000)))
+    reports = sizes.mean(axis=0) * rng.normal(size=(8, 4000))
+    usual, starts = np.square(reports).sum(axis=0), np.array([0, 1000, 4000])
+
+    def apart(other):
+        return differ_as_data(reports[0], other, usual, starts)
+
+    for share in (1e-5, 0.01, 0.1):
+        noise = share * rng.normal(size=4000)
+        assert not apart(3.0 * (reports[0] + noise))
+    assert not apart(reports[0])
+    assert not apart(reports[0].astype(np.float16))
+    assert apart(reports[0] + 0.02 * reports[1])
+    assert apart(3.0 * (reports[0] + 0.02 * reports[1]))
+
+
+def test_only_of_first_reports_is_asked_how_they_differ(rng):
+    """Who has a past is known by it: see `shared_work`."""
+    common = np.exp(rng.normal(size=2000)) * rng.normal(size=2000)
+    reports = common + np.abs(common) * rng.normal(size=(10, 2000))
+    reports[7] = reports[2] + 0.01 * reports[3]
+    reports[8] = reports[4] + 0.01 * rng.normal(size=2000)
+    units = reports / np.linalg.norm(reports, axis=1, keepdims=True)
+    everybody = np.ones(10, dtype=bool)
+    later = near_copies(units @ units.T, everybody, RATE)
+    assert later.twin.tolist() == [-1, -1, 7, -1, 8, -1, -1, 2, 4, -1]
+    first = near_copies(units @ units.T, everybody, RATE, reports, np.array([0, 2000]))
+    assert first.twin.tolist() == [-1, -1, -1, -1, 8, -1, -1, -1, 4, -1]
+    assert first.group_size[[2, 4, 7, 8]].tolist() == [1, 2, 1, 2]
 
 
 def test_of_three_clients_no_two_are_called_copies():

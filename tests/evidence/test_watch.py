@@ -44,7 +44,7 @@ def evidence_of(agreement, rng, explained=0.0):
         replayed=np.zeros(40, dtype=bool),
         copies=ones,
         members=inside,
-        against=np.zeros(40, dtype=bool),
+        way=np.zeros(40, dtype=np.int8),
     )
 
 
@@ -108,7 +108,7 @@ def test_chance_of_ever_flagging_a_weak_worker_is_bounded(least, rng):
             replayed=np.zeros(clients, dtype=bool),
             copies=ones.copy(),
             members=np.ones(clients, dtype=bool),
-            against=np.zeros(clients, dtype=bool),
+            way=np.zeros(clients, dtype=np.int8),
         )
         known = bet(known, names, Contributions.of("", 0 * ones, evidence=evidence))
         ever = np.maximum(ever, [known[name].independent for name in names])

@@ -29,7 +29,7 @@ EVIDENCE = {
         "replayed",
         "copies",
         "members",
-        "against",
+        "way",
     )
 }
 TELLS = {

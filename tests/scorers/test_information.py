@@ -183,7 +183,7 @@ def test_who_points_the_other_way_is_told_over_rounds_and_paid_nothing():
     updates, public, past, _ = a_round(own=1.0)
     updates[:3] *= -1
     result = merit_of(updates, public, past)
-    assert result.evidence.against.tolist() == [True] * 3 + [False] * 17
+    assert result.evidence.way.tolist() == [-1] * 3 + [1] * 17
     assert result.scores[:3].max() < 0.4 * result.scores[3:].min()
 
 

@@ -12,13 +12,14 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
   hardly agrees, at most nine tenths, so that one odd round decides nothing;
 - public information or the client's own past explains the report (`fedmerit.evidence.cohort`), and
   what is left of it shows no work, neither here nor over the last rounds, or
-- the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth.
+- the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth, and a
+  round in which the client points along with the cohort takes back what such an event gains: data
+  of one's own pull back and forth, who is turned round is so in every round.
 
-The first wealth counts as evidence only as long as the client's agreement of its last rounds, taken
-together, is not what one of a hundred independent clients has at most. Who agrees much less than a
-third of what is usual, as after one epoch where others make ten, shows its work slowly, but it
-does; who is independent of the others never does. No round counts for more than is significant by
-itself.
+What the first wealth has won is lost once the client's agreement of its last rounds, taken
+together, is more than one of a hundred independent clients has. Who agrees much less than a third
+of what is usual, as after one epoch where others make ten, shows its work slowly, but it does; who
+is independent of the others never does. No round counts for more than is significant by itself.
 
 So testing again every round costs nothing, and rounds without the client change nothing. Who works
 again loses the evidence against it: nine tenths of the first wealth in every round. The evidence
@@ -29,7 +30,7 @@ n / (rate s).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, sqrt
 
 import numpy as np
@@ -80,8 +81,7 @@ class Wealth:
     @property
     def evidence(self) -> float:
         """The logarithm of the e-value."""
-        independent = min(self.independent, 0.0) if self.agrees else self.independent
-        wealths = (independent, self.replayed, self.reversed)
+        wealths = (self.independent, self.replayed, self.reversed)
         return float(np.log(np.mean(np.exp(np.subtract(wealths, max(wealths))))) + max(wealths))
 
 
@@ -99,12 +99,13 @@ def bet(
         # What stands from earlier rounds says no more than is known here.
         reason = flag if flag is not None and flag.accuses and flag.kind not in _STANDS else None
         if result.evidence is not None:
-            against = bool(result.evidence.against[row])
+            way = int(result.evidence.way[row])
             worked = bool(result.evidence.members[row])
             replayed = _event(bool(result.evidence.replayed[row]))
-            reversed_ = _event(against)
-            reason = reason or (Flag(Kind.REVERSED) if against else None)
-        after[client] = Wealth(
+            # Who points along with the others takes back what a round against them told.
+            reversed_ = _event(way < 0) if way <= 0 else -_event(True)
+            reason = reason or (Flag(Kind.REVERSED) if way < 0 else None)
+        after[client] = wealth = Wealth(
             before.independent + float(gains[row]),
             before.replayed + replayed,
             before.rounds + 1,
@@ -114,6 +115,8 @@ def bet(
             before.worked + worked,
             *_remembered(before, float(shown[row])),
         )
+        if wealth.agrees:
+            after[client] = replace(wealth, independent=min(wealth.independent, 0.0))
     return after
 
 

@@ -10,13 +10,13 @@ nobody is judged.
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.evidence.decisions import (
     FEWEST,
-    far_below,
     middle_and_spread,
     student_quantile,
     upper_quantile,
@@ -92,9 +92,9 @@ class Cohort:
         explained: Floats,
         replayed: Booleans,
         copies: Floats | None = None,
-        against: Booleans | None = None,
+        way: NDArray[np.int8] | None = None,
     ) -> Evidence:
-        """Return it as the evidence of a round; nobody copies or points against it by default."""
+        """Return it as the evidence of a round; nobody copies or points any way by default."""
         return Evidence(
             self.agreement,
             np.full(len(self.members), self.typical),
@@ -104,17 +104,21 @@ class Cohort:
             replayed,
             np.ones(len(self.members)) if copies is None else copies,
             self.members,
-            np.zeros(len(self.members), dtype=np.bool_) if against is None else against,
+            np.zeros(len(self.members), dtype=np.int8) if way is None else way,
         )
 
 
 def find_cohort(
-    z: Floats, barred: Booleans, parameters: int, moved: NDArray[np.int64] | None = None
+    z: Floats,
+    barred: Booleans,
+    parameters: int,
+    moved: NDArray[np.int64] | None = None,
+    sizes: Floats | None = None,
 ) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
     ordered = np.column_stack((rows, columns))
-    return cohort_of(ordered, z[rows, columns], barred, parameters, moved=moved)
+    return cohort_of(ordered, z[rows, columns], barred, parameters, moved=moved, sizes=sizes)
 
 
 def cohort_of(
@@ -124,32 +128,36 @@ def cohort_of(
     parameters: int,
     *,
     moved: NDArray[np.int64] | None = None,
+    sizes: Floats | None = None,
     one_sided: bool = False,
 ) -> Cohort:
     """Find the cohort from ordered pairs of clients and their z over so many `parameters`.
 
     How many of these each client `moved`, (k,), if they did not move all: z grows with the root of
-    the parameters that tell, so who moved fewer than the members shows less. With `one_sided`, a
-    client's agreement is the mean of its positive z, less what independent clients have:
-    disagreement is not held against it.
+    the parameters that tell, so who moved fewer than the members shows less. It grows with the root
+    of the examples behind a report as well, so who claims fewer (`sizes`, (k,)) shows less, and
+    weighs less. With `one_sided`, a client's agreement is the mean of its positive z, less what
+    independent clients have: disagreement is not held against it.
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a
     smaller group as long as they are fewer than the honest ones. Who is `barred`, (k,), joins no
     group: what is left of a replay is rounding, and replays of the same update share it.
 
-    No agreement is evidence only while the cohort agrees: a client outside is flagged only if one
-    that agrees a third as much as is typical would have so little agreement by a chance of at
-    most `LIMITS.accusing` over all clients. Where those outside are more than the members, they
-    must not agree with each other, either.
+    No agreement is evidence only while the cohort agrees, and all of it about as much: a client
+    outside is flagged only if one that agrees a third as much as is typical, or as little as one in
+    a hundred of such members, would have so little agreement by a chance of at most
+    `LIMITS.accusing` over all clients. Where those outside are more than the members, they
+    must not agree with each other, either, and what is typical is what the members agree beyond
+    what joined them.
     """
     clients = len(barred)
     admitted = ~barred[ordered].any(axis=1)
     pairs = max(int(admitted.sum()) // 2, 1)
     threshold = upper_quantile(LIMITS.family_error / pairs)
     group = _connected(clients, ordered[(z > threshold) & admitted])
-    sizes = np.bincount(group, minlength=clients)
-    largest = sizes.max()
+    together = np.bincount(group, minlength=clients)
+    largest = together.max()
     if largest == 1:
         nobody = np.zeros(clients, dtype=np.bool_)
         nothing = np.zeros(clients)
@@ -157,7 +165,7 @@ def cohort_of(
     # Of groups of equal size, the one that agrees most is the cohort.
     inside = group[ordered[:, 0]] == group[ordered[:, 1]]
     strength = np.bincount(group[ordered[inside, 0]], z[inside], minlength=clients)
-    members = group == np.argmax(np.where(sizes == largest, strength, -np.inf))
+    members = group == np.argmax(np.where(together == largest, strength, -np.inf))
 
     if one_sided:
         z = np.maximum(z, 0.0) - LIMITS.positive_part
@@ -168,21 +176,61 @@ def cohort_of(
     typical = float(np.median(agreement[members]))
     both = members[ordered].all(axis=1)
     # Accounts that share one work agree beyond measure; what most pairs show is shown by two.
-    power = _power(moved, members, parameters)
-    least = LIMITS.least_share * max(float(np.median(z[both])), 0.0) * power
+    power = _power(moved, members, parameters) * _share_of(sizes, members)
+    usual = float(np.median(z[both]))
+    if not most_of(members, ~barred):
+        # Picked for agreeing, they agree more than is usual: what exceeds the pick is theirs.
+        usual -= threshold
+    deviation = _deviation(peers, max(float(z[both].mean()), 0.0) / sqrt(parameters))
+    told = members & (power > 0)
+    lowest = _lowest(np.maximum(agreement, deviation)[told] / power[told])
     # Who agrees with whom is no yardstick where most agree with others, be it ever so little.
-    if 2 * largest <= np.count_nonzero(sizes[group] > 1) or _agree_too(ordered, z, members, barred):
-        least = np.zeros(clients)
-    alike = max(float(z[both].mean()), 0.0) / sqrt(parameters)
-    deviation = _deviation(peers, alike)
+    elsewhere = 2 * largest <= np.count_nonzero(together[group] > 1)
+    if elsewhere or _agree_too(ordered, z, members, barred):
+        lowest = 0.0
+    least = max(min(LIMITS.least_share * usual, lowest), 0.0) * power
     missed = ~members & (power > 0)
     outside = missed & (agreement < _too_little(least, deviation, int(members.sum())))
-    alone = sizes[group] == 1
+    alone = together[group] == 1
     flags = tuple(
         Flag(Kind.INDEPENDENT if single else Kind.CLIQUE) if out else None
         for out, single in zip(outside, alone, strict=True)
     )
     return Cohort(members, agreement, typical, least, deviation, flags)
+
+
+def _lowest(shown: Floats) -> float:
+    """Return what one more member shows less than with a chance of one in a hundred.
+
+    By logarithms of what they have `shown`. How much more some agree, as accounts of one work do,
+    says nothing about how little one may: the lower half of them stands for the upper one.
+    """
+    if not len(shown):
+        return 0.0
+    logs = np.log(shown)
+    middle = np.median(logs)
+    lower = logs[logs <= middle]
+    mirrored = np.concatenate((lower, 2 * middle - lower))
+    return float(np.exp(lowest_of(mirrored, LIMITS.honest_event)))
+
+
+def lowest_of(others: Floats, rate: float) -> float:
+    """Return below what one more of the `others` lies with a chance of `rate` only."""
+    count = len(others)
+    if count < FEWEST:
+        return -np.inf
+    spread = float(np.std(others, ddof=1)) * sqrt(1 + 1 / count)
+    return float(np.mean(others)) - student_quantile(rate, count - 1) * spread
+
+
+def far_below(value: float, others: Floats, rate: float) -> bool:
+    """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
+    return value < lowest_of(others, rate)
+
+
+def most_of(some: Booleans, present: Booleans) -> bool:
+    """Return whether `some` are more than half of those `present`, (k,) each."""
+    return bool(2 * np.count_nonzero(some) > np.count_nonzero(present | some))
 
 
 def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) -> Floats:
@@ -192,9 +240,16 @@ def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) 
     """
     if moved is None:
         return np.ones(len(members))
-    power: Floats = np.sqrt(np.minimum(moved / max(float(np.median(moved[members])), 1.0), 1.0))
     few = (moved < LIMITS.fewest_moved) & (2 * moved < parameters)
-    return np.where(few, 0.0, power)
+    return np.where(few, 0.0, _share_of(moved, members))
+
+
+def _share_of(numbers: NDArray[Any] | None, members: Booleans) -> Floats:
+    """Return the root of each client's number relative to the members' median, (k,), at most 1."""
+    if numbers is None or not np.isfinite(usual := float(np.median(numbers[members]))):
+        return np.ones(len(members))
+    share: Floats = np.sqrt(np.minimum(numbers / max(usual, 1.0), 1.0))
+    return share
 
 
 def _agree_too(ordered: NDArray[np.int64], z: Floats, members: Booleans, barred: Booleans) -> bool:
@@ -233,16 +288,56 @@ def _too_little(least: Floats, deviation: Floats, members: int) -> Floats:
     return np.minimum(least - slack * deviation, LIMITS.significant * deviation)
 
 
-def near_copies(cosine: Floats, members: Booleans, rate: float) -> Copies:
+def near_copies(
+    cosine: Floats,
+    members: Booleans,
+    rate: float,
+    first: FloatArray | None = None,
+    starts: NDArray[np.int64] | None = None,
+) -> Copies:
     """Group `members` whose private parts are nearly the same, but for an error of `rate`.
 
-    They are compared with pairs of members: beside noise, honest clients look alike.
+    They are compared with pairs of members: beside noise, honest clients look alike. Of the `first`
+    reports of everybody, (k, d), in strata that begin and end at `starts`, some may be alike
+    because their data are of one kind: those that differ as data do are no copies.
     """
     alike = alike_pairs(cosine, members, rate)
+    if first is not None and starts is not None and alike.any():
+        usual = np.einsum("ij,ij->j", first, first, dtype=np.float64)
+        for one, other in np.argwhere(np.triu(alike)):
+            alike[one, other] = not differ_as_data(first[one], first[other], usual, starts)
+        alike = np.triu(alike) | np.triu(alike).T
     group = _connected(len(cosine), np.argwhere(alike))
     sizes = np.bincount(group, minlength=len(cosine))[group]
-    first = np.argmax(alike, axis=1)
-    return Copies(alike, group_size=sizes, twin=np.where(alike.any(axis=1), first, -1))
+    twin = np.where(alike.any(axis=1), np.argmax(alike, axis=1), -1)
+    return Copies(alike, group_size=sizes, twin=twin)
+
+
+def differ_as_data(
+    one: FloatArray, other: FloatArray, usual: Floats, starts: NDArray[np.int64]
+) -> bool:
+    """Return whether two reports, (d,), differ most where reports usually are large.
+
+    What is added to a copy knows nothing of that. `usual` are squares, (d,), of all reports; in
+    each stratum, the upper half by these is compared with the lower one, by logarithms of squared
+    differences, which do not hang on a few. What is only rounding is no difference. How much longer
+    one is than the other, most of the large parameters say.
+    """
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    large = np.abs(other) > np.median(np.abs(other))
+    apart = np.square(one - np.median(one[large] / other[large]) * other)
+    if apart.sum() <= 2 * LIMITS.rounding * (one @ one):
+        return False
+    logs = np.log(np.maximum(apart, LIMITS.rounding * apart.mean()))
+    usual = usual - np.square(one) - np.square(other)
+    strata = np.split(np.arange(len(usual)), starts[1:-1])
+    order = [stratum[np.argsort(usual[stratum], kind="stable")] for stratum in strata]
+    upper = logs[np.concatenate([stratum[(len(stratum) + 1) // 2 :] for stratum in order])]
+    lower = logs[np.concatenate([stratum[: len(stratum) // 2] for stratum in order])]
+    if len(lower) < FEWEST:
+        return False
+    error = sqrt(upper.var(ddof=1) / len(upper) + lower.var(ddof=1) / len(lower))
+    return bool(upper.mean() - lower.mean() > LIMITS.significant * error)
 
 
 def alike_pairs(cosine: Floats, counted: Booleans, rate: float) -> Booleans:
@@ -276,8 +371,8 @@ def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
         label = lowest
 
 
-def points_against(cosine: Floats, members: Booleans) -> Booleans:
-    """Return who points against the cohort, (k,), from the cosines of updates.
+def ways_of(cosine: Floats, members: Booleans, present: Booleans) -> NDArray[np.int8]:
+    """Return who points against the cohort, -1, and who along with it, 1, by cosines of updates.
 
     Pulled its own way, an honest client points against the others once the model is past what its
     data want and little is left that the others have in common. So a negative mean cosine says
@@ -285,24 +380,27 @@ def points_against(cosine: Floats, members: Booleans) -> Booleans:
     a third as much as they point together, if it lies `LIMITS.turned` times as far from them as
     they lie from each other (mean squared distance of directions), and if its mean cosine lies
     below a prediction interval of their own, but for one round in a hundred over all clients. Where
-    fewer than seven of them share a way, or not most, nobody does.
+    fewer than seven share a way, or not most of those `present`, (k,), nobody does: some of them
+    against others are two populations. Who points along with them at least a third as much as they
+    do is not turned round now.
     """
-    against = np.zeros(len(members), dtype=np.bool_)
+    ways = np.zeros(len(members), dtype=np.int8)
     fewest = LIMITS.fewest_usual - 1
     if members.sum() < fewest:
-        return against
+        return ways
     way = members & (with_most(cosine, members) > 0)
     count = int(way.sum())
-    if 2 * count <= members.sum() or count < fewest:
-        return against
+    if count < fewest or not most_of(way, present):
+        return ways
     means = (cosine[:, way].sum(axis=1) - way) / (count - way)
     together = float(np.mean(means[way]))
     # Of two directions, the squared distance is 2 (1 - cosine).
     far = 1 - means > LIMITS.turned * (1 - together)
     rate = LIMITS.honest_event / len(members)
+    ways[means > LIMITS.least_share * together] = 1
     for client in np.flatnonzero(far & (means < -LIMITS.least_share * together)):
-        against[client] = far_below(float(means[client]), means[way], rate)
-    return against
+        ways[client] = -far_below(float(means[client]), means[way], rate)
+    return ways
 
 
 def with_most(cosine: Floats, members: Booleans) -> Floats:
@@ -377,18 +475,26 @@ def explained_reports(
     return known
 
 
-def repeated_reports(shares: Floats, reports: NDArray[np.int64], members: Booleans) -> Booleans:
+def repeated_reports(
+    shares: Floats, reports: NDArray[np.int64], members: Booleans, present: Booleans
+) -> Booleans:
     """Return whose report is its own earlier work, and nothing else, (k,).
 
     Of the reports of members of whom at least as many `reports` are known, more is left, but for an
     error of `LIMITS.accusing` over all clients. A client whose training hardly changes from round
     to round repeats much of its work, and is honest: what is left of that counts less, and is not
-    held against it. Where the members repeat nearly all of theirs, nobody is accused for it.
+    held against it. Where most members repeat nearly all of theirs, or members are not most of
+    those `present`, (k,), nobody is accused for it.
     """
     repeated = np.zeros_like(members)
+    if not most_of(members, present):
+        return repeated
     rate = LIMITS.accusing / len(shares)
+    own = shares < 1 - LIMITS.nothing_left
     for count in np.unique(reports[reports > 0]):
         rows = np.flatnonzero(reports >= count)
+        if not most_of((own & members)[rows], members[rows]):
+            continue
         found = explained_reports(shares[rows], members[rows], 1 - LIMITS.nothing_left, rate)
         repeated[rows] |= found & (reports[rows] == count)
     return repeated

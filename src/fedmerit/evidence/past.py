@@ -70,18 +70,18 @@ class Sketches:
         clients: Sequence[str],
         updates: FloatArray,
         public: FloatArray | None,
-        sizes: Sequence[float | None],
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        sizes: Floats,
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return which share of each report public vectors and its own past explain, and how many.
 
         Shares are of the length, (k,), 0 where a client has no past; then so many earlier reports
-        were looked at, (k,): no more than may be, (k,), which is the third, by the `sizes` that are
-        claimed, and than the parameters allow that are no zeros in all of them.
+        were looked at, (k,): no more than may be by the `sizes` that are claimed, and than the
+        parameters allow that are no zeros in all of them.
         """
         directions = directions_of(sizes)
         shares, counts = np.zeros(len(clients)), np.zeros(len(clients), dtype=np.int64)
         if self.places is None:
-            return shares, counts, directions
+            return shares, counts
         known = np.ones((1, len(self.places)))
         if public is not None:
             known = np.concatenate((known, public[:, self.places].astype(np.float64)))
@@ -98,14 +98,12 @@ class Sketches:
             own = _units(past[-most:].astype(np.float64))
             counts[row] = min(len(past), most)
             shares[row] = 1 - _left(report, np.concatenate((known, own)))
-        return shares, counts, directions
+        return shares, counts
 
 
-def directions_of(sizes: Sequence[float | None]) -> NDArray[np.int64]:
+def directions_of(sizes: Floats) -> NDArray[np.int64]:
     """Return how many of each client's earlier reports its claimed size lets speak, (k,)."""
-    each = LIMITS.parameters_per_vector
-    known = [REPORTS if size is None else min(size / each, REPORTS) for size in sizes]
-    return np.array(known).astype(np.int64)
+    return np.minimum(sizes / LIMITS.parameters_per_vector, REPORTS).astype(np.int64)
 
 
 def _draw(updates: FloatArray) -> NDArray[np.int64]:

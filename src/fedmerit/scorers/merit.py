@@ -32,8 +32,8 @@ from fedmerit.evidence.cohort import (
     find_cohort,
     lack_of_power,
     near_copies,
-    points_against,
     repeated_reports,
+    ways_of,
 )
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
@@ -54,7 +54,8 @@ UNCLEAR = "its agreement with the others is neither enough nor too little to tel
 class _Worked:
     """Who worked, (k,) each: what speaks against a client, and the shares behind it.
 
-    `replayed` counts as evidence over rounds; `explained` is who is accused of it in this one.
+    `replayed` counts as evidence over rounds; `explained` is who is accused of it in this one;
+    `present` is who may have worked, for all that this round says.
     """
 
     cohort: Cohort
@@ -69,6 +70,7 @@ class _Worked:
     named: NDArray[np.bool_]
     standing: NDArray[np.bool_]
     shown: NDArray[np.bool_]
+    present: NDArray[np.bool_]
     accused: NDArray[np.bool_]
 
     def flag(self, row: int, names: NDArray[np.int64], against: bool) -> Flag | None:
@@ -152,7 +154,9 @@ class Merit:
         cosine, left = private_cosines(private, products, LIMITS.rounding)
         whole = cosines(products)
         pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)
-        worked = self._who_worked(inputs, gate, cosine, left)
+        known = inputs.previous is not None and inputs.previous.any()
+        first = (None, None) if known else (unknown, starts)
+        worked = self._who_worked(inputs, gate, cosine, left, first)
         members, shown, past = worked.cohort.members, worked.shown, _past(inputs)
         same = shared_work(unknown, inputs.previous, worked.copies.alike, ~worked.accused)
         accounts = 1 + same.sum(axis=1)
@@ -160,9 +164,11 @@ class Merit:
         counted = members if members.any() else shown
         tells, testimony = tell(private, left, inputs.testimony, reports, norms, same, counted)
         information = shrunk(tells, shown, past) / accounts
-        against = points_against(whole, members & once(same))
+        alone = once(same)
+        way = ways_of(whole, members & alone, worked.present & alone)
+        against = way < 0
         evidence = worked.cohort.evidence(
-            worked.explained_share, worked.replayed | worked.repeated, accounts, against
+            worked.explained_share, worked.replayed | worked.repeated, accounts, way
         )
         return Contributions.of(
             "merit",
@@ -183,8 +189,11 @@ class Merit:
         gate: Contributions,
         cosine: NDArray[np.float64],
         left: NDArray[np.float64],
+        first: tuple[FloatArray | None, NDArray[np.int64] | None],
     ) -> _Worked:
         """Decide by what the gate found, the cosines of private parts, and what is left of reports.
+
+        If all reports are the `first` ones, they are told apart by what sets them apart.
 
         A report of which something is left is judged by what is left, in this round or in the last
         ones together; who has worked before, by evidence over rounds and not by one odd round.
@@ -198,15 +207,16 @@ class Merit:
         known, public = gate.evidence.replayed, gate.evidence.explained
         own, reports = _of_own_past(inputs, left)
         # What reports that are nearly one show each other is no agreement of two clients.
-        alike = near_copies(cosine, ~nobody, self.gate.fdr)
+        alike = near_copies(cosine, ~nobody, self.gate.fdr, *first)
         assert not isinstance(inputs.updates, Signals)
         moved = np.count_nonzero(inputs.updates, axis=1)
-        apart = np.where(alike.alike, np.nan, gate.pairs.z)
-        cohort = find_cohort(apart, known | named, inputs.parameters, moved)
-        repeated = repeated_reports(own, reports, cohort.members)
+        compared = np.where(alike.alike, np.nan, gate.pairs.z)
+        seen = (inputs.parameters, moved, inputs.sizes)
+        cohort = find_cohort(compared, known | named, *seen)
+        repeated = repeated_reports(own, reports, cohort.members, ~(known | named))
         if repeated.any():
-            cohort = find_cohort(apart, known | repeated | named, inputs.parameters, moved)
-        copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
+            cohort = find_cohort(compared, known | repeated | named, *seen)
+        copies, shown = near_copies(cosine, cohort.members, self.gate.fdr, *first), cohort.shown
         nothing_left = public >= 1 - LIMITS.nothing_left
         agrees = nobody if inputs.agrees is None else inputs.agrees
         replayed = known & (nothing_left | ~(shown | agrees))
@@ -214,7 +224,8 @@ class Merit:
         explained = replayed & (nothing_left | ~trusted)
         outside = np.array([flag is not None for flag in cohort.flags]) & ~known & ~trusted
         standing = nobody if inputs.standing is None else inputs.standing & ~shown
-        accused = explained | repeated | named | outside | standing
+        idle = explained | repeated | outside
+        accused = idle | named | standing
         return _Worked(
             cohort=cohort,
             alike=alike,
@@ -228,6 +239,7 @@ class Merit:
             named=named,
             standing=standing,
             shown=(shown | trusted) & ~accused,
+            present=~idle,
             accused=accused,
         )
 
@@ -245,8 +257,8 @@ def _of_own_past(
     reports = np.any(inputs.previous, axis=2).sum(axis=1)
     vectors = 1 + reports + (0 if inputs.public is None else len(inputs.public))
     held = moved >= LIMITS.parameters_per_vector * vectors
-    if inputs.directions is not None:
-        held &= reports <= inputs.directions
+    if inputs.sizes is not None:
+        held &= reports <= inputs.sizes / LIMITS.parameters_per_vector
     reports = np.where(held, reports, 0)
     shares = np.where(reports > 0, 1 - left, 0.0)
     if inputs.repeated is None or inputs.reports is None:

@@ -177,7 +177,7 @@ class RoundHistory:
         The updates are checked, and have the parameters that are looked at; so have `layers`, by
         default those of the view. `sizes` are claimed, where they are known.
         """
-        previous = testimony = trust = repeated = reported = directions = told = None
+        previous = testimony = trust = repeated = reported = told = None
         if needs.trust:
             trust = np.array([self.trust.get(client, 0.0) for client in clients])
         floats = None if isinstance(updates, Signals) or not needs.previous else updates
@@ -191,10 +191,9 @@ class RoundHistory:
             testimony = np.zeros_like(floats)
             for row, client in enumerate(clients):
                 testimony[row] = self.testimony.get(client, 0.0)
-        public = self.public
+        claimed, public = _claimed(clients, sizes), self.public
         if floats is not None:
-            claimed = [None] * len(clients) if sizes is None else sizes
-            repeated, reported, directions = self.past.explain(clients, floats, public, claimed)
+            repeated, reported = self.past.explain(clients, floats, public, claimed)
         if needs.trust or needs.naming:
             told = told_of(self.wealth, clients, needs.naming)
         return RoundInputs(
@@ -210,7 +209,7 @@ class RoundHistory:
             agrees=None if told is None else told.agrees,
             repeated=repeated,
             reports=reported,
-            directions=directions,
+            sizes=claimed,
             sampled=self.view.sampled,
         )
 
@@ -245,6 +244,12 @@ class RoundHistory:
             trust=trust,
             wealth={**self.wealth, **bet(self.wealth, clients, result)},
         )
+
+
+def _claimed(clients: Sequence[str], sizes: Sequence[float | None] | None) -> NDArray[np.float64]:
+    """Return the sizes that are claimed, infinite where they are not."""
+    known = [None] * len(clients) if sizes is None else sizes
+    return np.array([np.inf if size is None else size for size in known], dtype=np.float64)
 
 
 @dataclass(frozen=True)
