@@ -245,5 +245,7 @@ def test_every_picture_is_shown_by_a_page():
     shown = "".join(
         path.read_text(encoding="utf-8") for path in files if path.suffix in {".md", ".ipynb"}
     )
-    pictures = [path for path in files if path.suffix in {".svg", ".png", ".webp"} and "docs" in path.parts]
+    pictures = [
+        path for path in files if path.suffix in {".svg", ".png", ".webp"} and "docs" in path.parts
+    ]
     assert [path.name for path in pictures if path.name not in shown] == []
