@@ -81,7 +81,7 @@ pictures: setup browser
 # FLARE is not among the extras of `all`: this adds it to .venv and runs what needs it.
 flare: setup
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS),nvflare]"
-	$(BIN)/pytest tests/nvflare tests/test_examples.py -rs
+	$(BIN)/pytest tests/nvflare tests/test_examples.py tests/test_four_engines.py -rs
 
 faults: setup
 	$(BIN)/python -m checks.faults

@@ -35,6 +35,13 @@ def test_only_places_are_rounded():
     )
 
 
+def test_groups_that_say_nothing_are_left_out():
+    mark, shift = '<path d="M 1 0"/>\n', '<g transform="scale(2)">\n'
+    text = f"<svg>\n<g>\n{shift}<g>\n{mark}{mark}</g>\n</g>\n{mark}</g>\n</svg>\n"
+    assert smaller(text) == f"<svg>\n{shift}{mark}{mark}</g>\n{mark}</svg>\n"
+    assert smaller('<g id="a"/>\n<g>\n</g>\n') == '<g id="a"/>\n'
+
+
 def test_one_font_is_named_and_nothing_about_the_program(tmp_path):
     save(drawn(), tmp_path / "one.svg")
     text = (tmp_path / "one.svg").read_text(encoding="utf-8")

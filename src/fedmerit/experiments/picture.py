@@ -33,6 +33,7 @@ _NAME = re.compile(r'(?<=id=")[mp][0-9a-f]{10}(?=")')
 # A style that is repeated is written once, under the name of a class.
 _STYLE = re.compile(r' style="([^"]*)"')
 _SHEET = "</style>"
+_GROUP = re.compile(r"(<g(?: [^<>]*)?(?<!/)>\n?|</g>\n?)")
 _OFTEN = 3
 
 
@@ -55,7 +56,7 @@ def smaller(svg: str) -> str:
     plain = _MARKS.sub(_styled_once, plain)
     plain = _PLACE.sub(lambda place: _LONG.sub(_rounded, place[0]), plain)
     plain = _MANY.sub(_thinned, plain)
-    return _with_classes(_with_short_names(plain))
+    return _without_bare_groups(_with_classes(_with_short_names(plain)))
 
 
 def _rounded(number: re.Match[str]) -> str:
@@ -75,6 +76,19 @@ def _thinned(line: re.Match[str]) -> str:
 def _styled_once(marks: re.Match[str]) -> str:
     style = f' style="{marks[2]}"'
     return f"<g{style}>\n{marks[0].replace(style, '')}</g>\n"
+
+
+def _without_bare_groups(svg: str) -> str:
+    """Leave out groups that say nothing about what is in them."""
+    kept, bare = [], []
+    for part in _GROUP.split(svg):
+        if _GROUP.match(part) and part.startswith("<g"):
+            bare.append(part.startswith("<g>"))
+            idle = bare[-1]
+        else:
+            idle = part.startswith("</g>") and bare.pop()
+        kept += [] if idle else [part]
+    return "".join(kept)
 
 
 def _with_short_names(svg: str) -> str:
