@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from checks.studies.fedce import SOURCES as FEDCE
 from checks.studies.lies_of_tasks import SOURCES as LIES
+from checks.studies.odd_federations import SOURCES as ODD
 from checks.studies.panel.cells import SOURCES as PANEL
 from checks.studies.sizes import SOURCES as CLAIMED
 from checks.studies.thresholds import SOURCES as THRESHOLDS
@@ -23,7 +24,13 @@ _AS = {"mnist-without-riders": "mnist-free-riders"}
 _EXPERIMENTS = {e.name: e for family in FAMILIES.values() for e in family}
 
 
-_STUDIES = {"sizes": CLAIMED, "fedce": FEDCE, "lies-of-tasks": LIES, "thresholds": THRESHOLDS}
+_STUDIES = {
+    "sizes": CLAIMED,
+    "fedce": FEDCE,
+    "lies-of-tasks": LIES,
+    "odd-federations": ODD,
+    "thresholds": THRESHOLDS,
+}
 
 
 def expected_code(name: str) -> Expected:

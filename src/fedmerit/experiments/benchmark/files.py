@@ -102,5 +102,5 @@ def _figure() -> Any:
 
 def _plain(value: object) -> object:
     if isinstance(value, float):
-        return "" if isnan(value) else f"{value:.6g}"
+        return "" if isnan(value) else f"{value:.5g}"
     return value
