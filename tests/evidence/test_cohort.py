@@ -149,6 +149,9 @@ def test_who_claims_few_examples_is_not_expected_to_show_much():
     assert cohort_in(z, nobody, PARAMETERS, None, np.full(6, np.inf)).flags[5] == INDEPENDENT
     few = cohort_in(z, nobody, PARAMETERS, None, sizes)
     assert few.flags == (None,) * 6
+    # In thousands, or in examples.
+    thousands = cohort_in(z, nobody, PARAMETERS, None, sizes / 1000)
+    assert thousands.least == pytest.approx(few.least)
     assert few.least == pytest.approx([10.0] * 5 + [1.0])
 
 
@@ -235,10 +238,20 @@ def test_accounts_that_share_one_work_do_not_raise_what_is_asked_of_others():
     assert set(find_cohort(z).least) == set(plain.least) == {3.0}
 
 
+def test_one_member_that_hardly_belongs_shields_nobody():
+    """It shares a secret with a single member, so that somebody agrees little."""
+    z = z_of([list(range(10)), [10], [11]], strength=30.0)
+    z[10, 0] = z[0, 10] = 30.0
+    cohort = find_cohort(z)
+    assert cohort.members.tolist() == [True] * 11 + [False]
+    assert cohort.least.min() == pytest.approx(10.0)
+    assert cohort.flags[11] == INDEPENDENT
+
+
 def test_members_that_agree_little_lower_what_is_asked_of_others():
-    """Some send a tenth of their work: nobody is expected to agree like the rest."""
+    """Three of ten do: nobody is expected to agree like the rest."""
     z = z_of([list(range(10)), [10]], strength=30.0)
-    for place, share in enumerate([0.1, 0.15, 0.2]):
+    for place, share in enumerate([0.2, 0.25, 0.3]):
         z[place] *= share
         z[:, place] *= share
     z[10, :10] = z[:10, 10] = 0.0

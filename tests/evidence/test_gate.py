@@ -6,13 +6,10 @@ import pytest
 from fedmerit.evidence.cohort import (
     abstained,
     alike_pairs,
-    differ_as_data,
     explained_reports,
-    far_below,
     lack_of_power,
-    near_copies,
 )
-from fedmerit.evidence.decisions import student_quantile, student_tail
+from fedmerit.evidence.decisions import far_below, student_quantile, student_tail
 from fedmerit.flags import Kind
 
 RATE = 0.01
@@ -95,39 +92,6 @@ def test_clients_that_move_alike_are_no_copies_of_each_other():
         [2, 5],
         [5, 2],
     ]
-
-
-def test_two_clients_with_data_of_one_kind_differ_where_reports_are_large(rng):
-    """What is added to a copy does not know where that is."""
-    sizes = np.exp(rng.normal(size=(8, 4000)))
-    reports = sizes.mean(axis=0) * rng.normal(size=(8, 4000))
-    usual, starts = np.square(reports).sum(axis=0), np.array([0, 1000, 4000])
-
-    def apart(other):
-        return differ_as_data(reports[0], other, usual, starts)
-
-    for share in (1e-5, 0.01, 0.1):
-        noise = share * rng.normal(size=4000)
-        assert not apart(3.0 * (reports[0] + noise))
-    assert not apart(reports[0])
-    assert not apart(reports[0].astype(np.float16))
-    assert apart(reports[0] + 0.02 * reports[1])
-    assert apart(3.0 * (reports[0] + 0.02 * reports[1]))
-
-
-def test_only_of_first_reports_is_asked_how_they_differ(rng):
-    """Who has a past is known by it: see `shared_work`."""
-    common = np.exp(rng.normal(size=2000)) * rng.normal(size=2000)
-    reports = common + np.abs(common) * rng.normal(size=(10, 2000))
-    reports[7] = reports[2] + 0.01 * reports[3]
-    reports[8] = reports[4] + 0.01 * rng.normal(size=2000)
-    units = reports / np.linalg.norm(reports, axis=1, keepdims=True)
-    everybody = np.ones(10, dtype=bool)
-    later = near_copies(units @ units.T, everybody, RATE)
-    assert later.twin.tolist() == [-1, -1, 7, -1, 8, -1, -1, 2, 4, -1]
-    first = near_copies(units @ units.T, everybody, RATE, reports, np.array([0, 2000]))
-    assert first.twin.tolist() == [-1, -1, -1, -1, 8, -1, -1, -1, 4, -1]
-    assert first.group_size[[2, 4, 7, 8]].tolist() == [1, 2, 1, 2]
 
 
 def test_of_three_clients_no_two_are_called_copies():

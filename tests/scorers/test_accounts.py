@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.scorers.information import once, set_apart, shared_work
+from fedmerit.scorers.information import apart_by_data, once, set_apart, shared_work
 
 SIZE = 6000
 
@@ -112,3 +112,33 @@ def test_of_few_clients_nobody_can_say_what_is_usual(rng):
     alike = np.zeros((12, 12), dtype=bool)
     alike[0, 1] = alike[1, 0] = True
     np.testing.assert_array_equal(shared_work(reports, past, alike, counted), alike)
+
+
+def test_near_copies_in_a_first_round_may_have_data_of_one_kind(rng):
+    """They differ where reports are large; what is added to a copy does not know where that is."""
+    sizes = np.exp(rng.normal(size=4000))
+    reports = sizes * rng.normal(size=(8, 4000))
+    starts = np.array([0, 1000, 4000])
+
+    def apart(other, past=None):
+        unknown = np.vstack([reports, other])
+        rows = units(unknown)
+        alike = np.zeros((9, 9), dtype=bool)
+        alike[0, 8] = alike[8, 0] = True
+        return apart_by_data(unknown, past, rows @ rows.T, alike, starts).tolist()
+
+    nobody, two = [False] * 9, [True] + [False] * 7 + [True]
+    for share in (1e-5, 0.01, 0.1):
+        assert apart(3.0 * (reports[0] + share * rng.normal(size=4000))) == nobody
+    assert apart(reports[0]) == nobody
+    assert apart(reports[0].astype(np.float16)) == nobody
+    own = reports[0] + 0.02 * reports[1]
+    assert apart(own) == apart(3.0 * own) == two
+    assert apart(own, past=np.ones((9, 1, 4000))) == nobody  # who has a past is known by it
+
+
+def test_reports_without_large_parameters_are_not_told_apart():
+    signs = np.ones((9, 600))
+    alike = ~np.eye(9, dtype=bool)
+    starts = np.array([0, 600])
+    assert not apart_by_data(signs, None, signs @ signs.T, alike, starts).any()

@@ -13,13 +13,15 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
 - public information or the client's own past explains the report (`fedmerit.evidence.cohort`), and
   what is left of it shows no work, neither here nor over the last rounds, or
 - the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth, and a
-  round in which the client points along with the cohort takes back what such an event gains: data
-  of one's own pull back and forth, who is turned round is so in every round.
+  round in which the client points along with the cohort takes back what one such event has gained:
+  data of one's own pull back and forth, who is turned round is so in every round. Where nothing
+  was gained, nothing is: rounds along with the others are no credit for later.
 
-What the first wealth has won is lost once the client's agreement of its last rounds, taken
-together, is more than one of a hundred independent clients has. Who agrees much less than a third
-of what is usual, as after one epoch where others make ten, shows its work slowly, but it does; who
-is independent of the others never does. No round counts for more than is significant by itself.
+The first wealth counts as evidence only as long as the client's agreement of its last rounds, taken
+together, is not what one of a hundred independent clients has at most. Who agrees much less than a
+third of what is usual, as after one epoch where others make ten, shows its work slowly, but it
+does; who is independent of the others never does. No round counts for more than is significant by
+itself.
 
 So testing again every round costs nothing, and rounds without the client change nothing. Who works
 again loses the evidence against it: nine tenths of the first wealth in every round. The evidence
@@ -30,7 +32,7 @@ n / (rate s).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan, sqrt
 
 import numpy as np
@@ -81,7 +83,8 @@ class Wealth:
     @property
     def evidence(self) -> float:
         """The logarithm of the e-value."""
-        wealths = (self.independent, self.replayed, self.reversed)
+        independent = min(self.independent, 0.0) if self.agrees else self.independent
+        wealths = (independent, self.replayed, self.reversed)
         return float(np.log(np.mean(np.exp(np.subtract(wealths, max(wealths))))) + max(wealths))
 
 
@@ -102,10 +105,12 @@ def bet(
             way = int(result.evidence.way[row])
             worked = bool(result.evidence.members[row])
             replayed = _event(bool(result.evidence.replayed[row]))
-            # Who points along with the others takes back what a round against them told.
-            reversed_ = _event(way < 0) if way <= 0 else -_event(True)
+            reversed_ = _event(way < 0)
+            if way > 0:
+                # Who points along with the others takes back what a round against them told.
+                reversed_ = max(-_event(True), min(reversed_, -before.reversed))
             reason = reason or (Flag(Kind.REVERSED) if way < 0 else None)
-        after[client] = wealth = Wealth(
+        after[client] = Wealth(
             before.independent + float(gains[row]),
             before.replayed + replayed,
             before.rounds + 1,
@@ -115,8 +120,6 @@ def bet(
             before.worked + worked,
             *_remembered(before, float(shown[row])),
         )
-        if wealth.agrees:
-            after[client] = replace(wealth, independent=min(wealth.independent, 0.0))
     return after
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedmerit.evidence.decisions import (
     FEWEST,
+    far_below,
     middle_and_spread,
     student_quantile,
     upper_quantile,
@@ -61,9 +62,9 @@ class Cohort:
     typical : float
         The median of that over the members: what the round has to offer.
     least : (k,) float
-        What a client that works shows at least: a share of what most pairs of members show, less
-        where it moved fewer parameters than these; 0 where the members are not most of those who
-        agree with anybody.
+        What a client that works shows at least: a share of what most pairs of members show, and no
+        more than hardly any member stays below; less where it moved fewer parameters than these, or
+        claims fewer examples; 0 where the members are not most of those who agree with anybody.
     deviation : (k,) float
         Standard deviation of that mean for a client that is independent of all members.
     flags : tuple of Flag or None
@@ -144,12 +145,11 @@ def cohort_of(
     smaller group as long as they are fewer than the honest ones. Who is `barred`, (k,), joins no
     group: what is left of a replay is rounding, and replays of the same update share it.
 
-    No agreement is evidence only while the cohort agrees, and all of it about as much: a client
-    outside is flagged only if one that agrees a third as much as is typical, or as little as one in
-    a hundred of such members, would have so little agreement by a chance of at most
-    `LIMITS.accusing` over all clients. Where those outside are more than the members, they
-    must not agree with each other, either, and what is typical is what the members agree beyond
-    what joined them.
+    No agreement is evidence only while the cohort agrees: a client outside is flagged only if one
+    that agrees a third as much as is typical, or as little as one in a hundred of such members,
+    would have so little agreement by a chance of at most `LIMITS.accusing` over all clients. Where
+    those outside are more than the members, they must not agree with each other, either, and what
+    is typical is what the members agree beyond what joined them.
     """
     clients = len(barred)
     admitted = ~barred[ordered].any(axis=1)
@@ -176,7 +176,7 @@ def cohort_of(
     typical = float(np.median(agreement[members]))
     both = members[ordered].all(axis=1)
     # Accounts that share one work agree beyond measure; what most pairs show is shown by two.
-    power = _power(moved, members, parameters) * _share_of(sizes, members)
+    power = _power(moved, members, parameters) * share_of(sizes, members)
     usual = float(np.median(z[both]))
     if not most_of(members, ~barred):
         # Picked for agreeing, they agree more than is usual: what exceeds the pick is theirs.
@@ -202,35 +202,20 @@ def cohort_of(
 def _lowest(shown: Floats) -> float:
     """Return what one more member shows less than with a chance of one in a hundred.
 
-    By logarithms of what they have `shown`. How much more some agree, as accounts of one work do,
-    says nothing about how little one may: the lower half of them stands for the upper one.
+    By logarithms of what they have `shown`. How mixed they are, the quarter that agrees least says:
+    neither accounts that agree beyond measure nor a few that hardly belong.
     """
-    if not len(shown):
-        return 0.0
-    logs = np.log(shown)
-    middle = np.median(logs)
-    lower = logs[logs <= middle]
-    mirrored = np.concatenate((lower, 2 * middle - lower))
-    return float(np.exp(lowest_of(mirrored, LIMITS.honest_event)))
-
-
-def lowest_of(others: Floats, rate: float) -> float:
-    """Return below what one more of the `others` lies with a chance of `rate` only."""
-    count = len(others)
+    count = len(shown)
     if count < FEWEST:
-        return -np.inf
-    spread = float(np.std(others, ddof=1)) * sqrt(1 + 1 / count)
-    return float(np.mean(others)) - student_quantile(rate, count - 1) * spread
+        return 0.0
+    quarter, middle = np.quantile(np.log(shown), (0.25, 0.5))
+    spread = LIMITS.sd_per_mad * (middle - quarter) * sqrt(1 + 1 / count)
+    return float(np.exp(middle - student_quantile(LIMITS.honest_event, count - 1) * spread))
 
 
-def far_below(value: float, others: Floats, rate: float) -> bool:
-    """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
-    return value < lowest_of(others, rate)
-
-
-def most_of(some: Booleans, present: Booleans) -> bool:
-    """Return whether `some` are more than half of those `present`, (k,) each."""
-    return bool(2 * np.count_nonzero(some) > np.count_nonzero(present | some))
+def most_of(some: Booleans, present: Booleans | Floats) -> bool:
+    """Return whether `some` are more than half of those `present`, (k,): who counts how much."""
+    return bool(2 * present[some].sum() > present.sum())
 
 
 def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) -> Floats:
@@ -241,14 +226,18 @@ def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) 
     if moved is None:
         return np.ones(len(members))
     few = (moved < LIMITS.fewest_moved) & (2 * moved < parameters)
-    return np.where(few, 0.0, _share_of(moved, members))
+    return np.where(few, 0.0, share_of(moved, members))
 
 
-def _share_of(numbers: NDArray[Any] | None, members: Booleans) -> Floats:
+def share_of(numbers: NDArray[Any] | None, members: Booleans) -> Floats:
     """Return the root of each client's number relative to the members' median, (k,), at most 1."""
-    if numbers is None or not np.isfinite(usual := float(np.median(numbers[members]))):
-        return np.ones(len(members))
-    share: Floats = np.sqrt(np.minimum(numbers / max(usual, 1.0), 1.0))
+    everybody = np.ones(len(members))
+    if numbers is None or not members.any():
+        return everybody
+    usual = float(np.median(numbers[members]))
+    if not 0 < usual < np.inf:
+        return everybody
+    share: Floats = np.sqrt(np.minimum(numbers / usual, 1.0))
     return share
 
 
@@ -288,56 +277,16 @@ def _too_little(least: Floats, deviation: Floats, members: int) -> Floats:
     return np.minimum(least - slack * deviation, LIMITS.significant * deviation)
 
 
-def near_copies(
-    cosine: Floats,
-    members: Booleans,
-    rate: float,
-    first: FloatArray | None = None,
-    starts: NDArray[np.int64] | None = None,
-) -> Copies:
+def near_copies(cosine: Floats, members: Booleans, rate: float) -> Copies:
     """Group `members` whose private parts are nearly the same, but for an error of `rate`.
 
-    They are compared with pairs of members: beside noise, honest clients look alike. Of the `first`
-    reports of everybody, (k, d), in strata that begin and end at `starts`, some may be alike
-    because their data are of one kind: those that differ as data do are no copies.
+    They are compared with pairs of members: beside noise, honest clients look alike.
     """
     alike = alike_pairs(cosine, members, rate)
-    if first is not None and starts is not None and alike.any():
-        usual = np.einsum("ij,ij->j", first, first, dtype=np.float64)
-        for one, other in np.argwhere(np.triu(alike)):
-            alike[one, other] = not differ_as_data(first[one], first[other], usual, starts)
-        alike = np.triu(alike) | np.triu(alike).T
     group = _connected(len(cosine), np.argwhere(alike))
     sizes = np.bincount(group, minlength=len(cosine))[group]
-    twin = np.where(alike.any(axis=1), np.argmax(alike, axis=1), -1)
-    return Copies(alike, group_size=sizes, twin=twin)
-
-
-def differ_as_data(
-    one: FloatArray, other: FloatArray, usual: Floats, starts: NDArray[np.int64]
-) -> bool:
-    """Return whether two reports, (d,), differ most where reports usually are large.
-
-    What is added to a copy knows nothing of that. `usual` are squares, (d,), of all reports; in
-    each stratum, the upper half by these is compared with the lower one, by logarithms of squared
-    differences, which do not hang on a few. What is only rounding is no difference. How much longer
-    one is than the other, most of the large parameters say.
-    """
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    large = np.abs(other) > np.median(np.abs(other))
-    apart = np.square(one - np.median(one[large] / other[large]) * other)
-    if apart.sum() <= 2 * LIMITS.rounding * (one @ one):
-        return False
-    logs = np.log(np.maximum(apart, LIMITS.rounding * apart.mean()))
-    usual = usual - np.square(one) - np.square(other)
-    strata = np.split(np.arange(len(usual)), starts[1:-1])
-    order = [stratum[np.argsort(usual[stratum], kind="stable")] for stratum in strata]
-    upper = logs[np.concatenate([stratum[(len(stratum) + 1) // 2 :] for stratum in order])]
-    lower = logs[np.concatenate([stratum[: len(stratum) // 2] for stratum in order])]
-    if len(lower) < FEWEST:
-        return False
-    error = sqrt(upper.var(ddof=1) / len(upper) + lower.var(ddof=1) / len(lower))
-    return bool(upper.mean() - lower.mean() > LIMITS.significant * error)
+    first = np.argmax(alike, axis=1)
+    return Copies(alike, group_size=sizes, twin=np.where(alike.any(axis=1), first, -1))
 
 
 def alike_pairs(cosine: Floats, counted: Booleans, rate: float) -> Booleans:
@@ -371,7 +320,7 @@ def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
         label = lowest
 
 
-def ways_of(cosine: Floats, members: Booleans, present: Booleans) -> NDArray[np.int8]:
+def ways_of(cosine: Floats, members: Booleans, present: Floats) -> NDArray[np.int8]:
     """Return who points against the cohort, -1, and who along with it, 1, by cosines of updates.
 
     Pulled its own way, an honest client points against the others once the model is past what its

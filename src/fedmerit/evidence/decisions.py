@@ -106,3 +106,12 @@ def middle_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
     """Return the median and the robust standard deviation."""
     centre = float(np.median(values))
     return centre, LIMITS.sd_per_mad * float(np.median(np.abs(values - centre)))
+
+
+def far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
+    """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
+    count = len(others)
+    if count < FEWEST:
+        return False
+    spread = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / count)
+    return bool(value < np.mean(others) - student_quantile(rate, count - 1) * spread)

@@ -17,7 +17,12 @@ honest clients of this round, drowned in as much noise, would.
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.evidence.decisions import mean_square_quantile, middle_and_spread, student_quantile
+from fedmerit.evidence.decisions import (
+    FEWEST,
+    mean_square_quantile,
+    middle_and_spread,
+    student_quantile,
+)
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.kernels.products import products_between
 from fedmerit.types import FloatArray
@@ -64,6 +69,55 @@ def shared_work(
     told = noise & np.logical_and.outer(clear, clear) & (by_data >= (limit - 1) * apart)
     same[told & told.T] = 1.0
     return same
+
+
+def apart_by_data(
+    unknown: FloatArray,
+    past: FloatArray | None,
+    cosine: Matrix,
+    alike: Booleans,
+    starts: NDArray[np.int64],
+) -> Booleans:
+    """Return which near-copies differ from the nearest as data do, (k,), in a first round.
+
+    Nobody has a past then that could tell, and clients with data of one kind come nearly as far the
+    same way. They differ most where reports are large; what is added to a copy knows nothing of
+    that. In each stratum, the half with the larger reports is compared with the other, by
+    logarithms of squared differences, which do not hang on a few. How much longer one report is
+    than the other, most of its large parameters say; what is only rounding is no difference.
+    """
+    apart = np.zeros(len(unknown), dtype=np.bool_)
+    if not alike.any() or (past is not None and past.any()):
+        return apart
+    step = -(-unknown.shape[1] // _LOOKED_AT)
+    looked_at = unknown[:, ::step].astype(np.float64)
+    squares = np.square(looked_at)
+    everybody, ends = squares.sum(axis=0), -(-starts // step)
+    nearest = np.argmax(np.where(alike, cosine, -np.inf), axis=1)
+    for client in np.flatnonzero(alike.any(axis=1)):
+        one, other = looked_at[client], looked_at[nearest[client]]
+        large = np.abs(other) > np.median(np.abs(other))
+        if not large.any():
+            continue
+        between = np.square(one - np.median(one[large] / other[large]) * other)
+        if between.sum() <= 2 * LIMITS.rounding * squares[client].sum():
+            continue
+        others = everybody - squares[client] - squares[nearest[client]]
+        logs = np.log(np.maximum(between, LIMITS.rounding * between.mean()))
+        apart[client] = _larger_where(others, logs, ends)
+    return apart
+
+
+def _larger_where(others: Values, values: Values, ends: NDArray[np.int64]) -> bool:
+    """Return whether `values` are larger in that half of each stratum in which `others` are."""
+    strata = np.split(np.arange(len(others)), ends[1:-1])
+    order = [stratum[np.argsort(others[stratum], kind="stable")] for stratum in strata]
+    upper = values[np.concatenate([stratum[(len(stratum) + 1) // 2 :] for stratum in order])]
+    lower = values[np.concatenate([stratum[: len(stratum) // 2] for stratum in order])]
+    if len(lower) < FEWEST:
+        return False
+    error = np.sqrt(upper.var(ddof=1) / len(upper) + lower.var(ddof=1) / len(lower))
+    return bool(upper.mean() - lower.mean() > LIMITS.significant * error)
 
 
 def set_apart(rows: Matrix, past: Matrix, counted: Booleans) -> tuple[Matrix, Matrix]:

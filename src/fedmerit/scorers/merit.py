@@ -33,6 +33,7 @@ from fedmerit.evidence.cohort import (
     lack_of_power,
     near_copies,
     repeated_reports,
+    share_of,
     ways_of,
 )
 from fedmerit.evidence.limits import LIMITS
@@ -40,7 +41,7 @@ from fedmerit.flags import Flag, Kind
 from fedmerit.kernels.spans import public_axes
 from fedmerit.sampling import DEFAULT_SAMPLE, check_sample, lay_out
 from fedmerit.scorers.conditional import ConditionalPCA
-from fedmerit.scorers.information import once, shared_work, shrunk, tell
+from fedmerit.scorers.information import apart_by_data, once, shared_work, shrunk, tell
 from fedmerit.types import Contributions, FloatArray, Needs, Pairs, RoundInputs, Signals
 from fedmerit.validation import check_number
 
@@ -55,7 +56,8 @@ class _Worked:
     """Who worked, (k,) each: what speaks against a client, and the shares behind it.
 
     `replayed` counts as evidence over rounds; `explained` is who is accused of it in this one;
-    `present` is who may have worked, for all that this round says.
+    `present` is how much those count of whom it does not say that they have not worked, which is
+    less for who claims few examples.
     """
 
     cohort: Cohort
@@ -70,11 +72,14 @@ class _Worked:
     named: NDArray[np.bool_]
     standing: NDArray[np.bool_]
     shown: NDArray[np.bool_]
-    present: NDArray[np.bool_]
+    present: NDArray[np.float64]
     accused: NDArray[np.bool_]
 
-    def flag(self, row: int, names: NDArray[np.int64], against: bool) -> Flag | None:
-        """Return what speaks against one client; `against`: it points against the cohort."""
+    def flag(self, row: int, names: NDArray[np.int64], against: bool, apart: bool) -> Flag | None:
+        """Return what speaks against one client.
+
+        It points `against` the cohort, or is `apart` from those that it is nearly a copy of.
+        """
         if self.explained[row]:
             return Flag(Kind.EXPLAINED, f"{self.explained_share[row]:.0%}")
         if self.repeated[row]:
@@ -86,7 +91,7 @@ class _Worked:
             return Flag(Kind.NAMED)
         if self.standing[row]:
             return Flag(Kind.STANDING)
-        if self.copies.twin[row] >= 0:
+        if self.copies.twin[row] >= 0 and not apart:
             return Flag(Kind.COPY, twin=str(names[self.copies.twin[row]]))
         if against:
             return Flag(Kind.REVERSED)
@@ -154,18 +159,18 @@ class Merit:
         cosine, left = private_cosines(private, products, LIMITS.rounding)
         whole = cosines(products)
         pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)
-        known = inputs.previous is not None and inputs.previous.any()
-        first = (None, None) if known else (unknown, starts)
-        worked = self._who_worked(inputs, gate, cosine, left, first)
+        worked = self._who_worked(inputs, gate, cosine, left)
         members, shown, past = worked.cohort.members, worked.shown, _past(inputs)
-        same = shared_work(unknown, inputs.previous, worked.copies.alike, ~worked.accused)
+        alike = worked.copies.alike
+        same = shared_work(unknown, inputs.previous, alike, ~worked.accused)
+        apart = apart_by_data(unknown, inputs.previous, cosine, alike, starts)
         accounts = 1 + same.sum(axis=1)
         norms = np.sqrt(np.diagonal(products))
         counted = members if members.any() else shown
         tells, testimony = tell(private, left, inputs.testimony, reports, norms, same, counted)
         information = shrunk(tells, shown, past) / accounts
         alone = once(same)
-        way = ways_of(whole, members & alone, worked.present & alone)
+        way = ways_of(whole, members & alone, worked.present * alone)
         against = way < 0
         evidence = worked.cohort.evidence(
             worked.explained_share, worked.replayed | worked.repeated, accounts, way
@@ -174,7 +179,10 @@ class Merit:
             "merit",
             # Who is turned round has nothing to tell, whoever it is turned round with.
             np.where(against, 0.0, information),
-            flags=[worked.flag(row, names, bool(against[row])) for row in range(inputs.clients)],
+            flags=[
+                worked.flag(row, names, bool(against[row]), bool(apart[row]))
+                for row in range(inputs.clients)
+            ],
             eligible=~worked.accused,
             p_values=gate.p_values,
             work=_relative(tells, shown),
@@ -189,11 +197,8 @@ class Merit:
         gate: Contributions,
         cosine: NDArray[np.float64],
         left: NDArray[np.float64],
-        first: tuple[FloatArray | None, NDArray[np.int64] | None],
     ) -> _Worked:
         """Decide by what the gate found, the cosines of private parts, and what is left of reports.
-
-        If all reports are the `first` ones, they are told apart by what sets them apart.
 
         A report of which something is left is judged by what is left, in this round or in the last
         ones together; who has worked before, by evidence over rounds and not by one odd round.
@@ -207,7 +212,7 @@ class Merit:
         known, public = gate.evidence.replayed, gate.evidence.explained
         own, reports = _of_own_past(inputs, left)
         # What reports that are nearly one show each other is no agreement of two clients.
-        alike = near_copies(cosine, ~nobody, self.gate.fdr, *first)
+        alike = near_copies(cosine, ~nobody, self.gate.fdr)
         assert not isinstance(inputs.updates, Signals)
         moved = np.count_nonzero(inputs.updates, axis=1)
         compared = np.where(alike.alike, np.nan, gate.pairs.z)
@@ -216,7 +221,8 @@ class Merit:
         repeated = repeated_reports(own, reports, cohort.members, ~(known | named))
         if repeated.any():
             cohort = find_cohort(compared, known | repeated | named, *seen)
-        copies, shown = near_copies(cosine, cohort.members, self.gate.fdr, *first), cohort.shown
+        copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
+        counts = np.square(share_of(inputs.sizes, cohort.members))
         nothing_left = public >= 1 - LIMITS.nothing_left
         agrees = nobody if inputs.agrees is None else inputs.agrees
         replayed = known & (nothing_left | ~(shown | agrees))
@@ -239,7 +245,7 @@ class Merit:
             named=named,
             standing=standing,
             shown=(shown | trusted) & ~accused,
-            present=~idle,
+            present=np.where(idle, 0.0, counts),
             accused=accused,
         )
 

@@ -170,12 +170,12 @@ class RoundHistory:
         updates: FloatArray | Signals,
         layers: NDArray[np.int64] | None = None,
         needs: Needs = EVERYTHING,
-        sizes: Sequence[float | None] | None = None,
+        sizes: NDArray[np.float64] | None = None,
     ) -> RoundInputs:
         """Return the inputs for a scorer: `updates` with what it needs of the past.
 
         The updates are checked, and have the parameters that are looked at; so have `layers`, by
-        default those of the view. `sizes` are claimed, where they are known.
+        default those of the view. `sizes`, (k,), are claimed, and count: they are weights.
         """
         previous = testimony = trust = repeated = reported = told = None
         if needs.trust:
@@ -191,7 +191,8 @@ class RoundHistory:
             testimony = np.zeros_like(floats)
             for row, client in enumerate(clients):
                 testimony[row] = self.testimony.get(client, 0.0)
-        claimed, public = _claimed(clients, sizes), self.public
+        claimed = np.full(len(clients), np.inf) if sizes is None else sizes
+        public = self.public
         if floats is not None:
             repeated, reported = self.past.explain(clients, floats, public, claimed)
         if needs.trust or needs.naming:
@@ -244,12 +245,6 @@ class RoundHistory:
             trust=trust,
             wealth={**self.wealth, **bet(self.wealth, clients, result)},
         )
-
-
-def _claimed(clients: Sequence[str], sizes: Sequence[float | None] | None) -> NDArray[np.float64]:
-    """Return the sizes that are claimed, infinite where they are not."""
-    known = [None] * len(clients) if sizes is None else sizes
-    return np.array([np.inf if size is None else size for size in known], dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -248,13 +248,16 @@ def judge_round(
     unscored = "" if len(clients) >= MIN_CLIENTS else FEWEST.format(len(clients))
     if not clients or (unscored and rules.weighting != "engine"):
         return skip_round(history, replies, refused, unscored)
+    lengths = norms if replies.lengths is None else replies.lengths
+    sizes = _counted_sizes(rules, replies, lengths)
     contributions = None
     if rules.scorer is not None and not unscored:
         with clock.phase("scoring"):
             needs = rules.needs
             levels = None if needs.floats else replies.signals
             seen = replies.updates if levels is None else levels
-            claimed = None if rules.sizes == "ignore" else replies.num_examples
+            # A claim speaks for a client where it weighs as much as it claims.
+            claimed = sizes if rules.weighting in ("engine", "size") else None
             inputs = history.inputs(clients, seen, needs=needs, sizes=claimed)
             try:
                 found = rules.scorer.score(inputs, rng)
@@ -271,8 +274,6 @@ def judge_round(
     out = np.array([client in harmful for client in clients], dtype=np.bool_)
     if contributions is not None and out.any():
         contributions = replace(contributions, eligible=contributions.eligible & ~out)
-    lengths = norms if replies.lengths is None else replies.lengths
-    sizes = _counted_sizes(rules, replies, lengths)
     weights = _without(_weights(rules, replies, sizes, contributions), out)
     keep = np.ones(len(clients))
     if rules.weighting == "engine" and contributions is not None and contributions.evidence:
