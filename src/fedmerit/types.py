@@ -80,7 +80,7 @@ class RoundInputs:
         How many own earlier reports that rests on.
     sizes : (k,) float array or None
         How many examples each client claims to hold, where it weighs as many; infinite where claims
-        do not count. Who has few shows little, and has few ways to go.
+        do not count. Who has few has few ways to go.
     sampled : bool
         The parameters are a sample already, and their values are checked: all of them count.
     clients, parameters : int

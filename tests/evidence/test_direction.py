@@ -134,17 +134,6 @@ def test_rounds_along_the_others_are_no_credit_for_later():
     assert known["c"].evidence > np.log(600)
 
 
-def test_who_claims_hardly_any_examples_is_no_population(rng):
-    """Accounts that may or may not have worked shield nobody who is turned round."""
-    updates = rng.normal(size=4000) + rng.normal(size=(16, 4000))
-    updates[:3] *= -1
-    updates[11:] = rng.normal(size=(5, 4000))
-    members, counts = np.arange(16) < 11, np.where(np.arange(16) < 11, 1.0, 0.01)
-    cosine = cosines_of(updates)
-    assert not ways_of(cosine, members, np.ones(16)).any()
-    assert ways_of(cosine, members, counts).tolist()[:11] == [-1] * 3 + [1] * 8
-
-
 def test_some_against_others_are_two_populations(rng):
     """Seven that share a way are most of eleven, and not of fourteen who have worked."""
     updates = rng.normal(size=4000) + rng.normal(size=(14, 4000))

@@ -333,15 +333,11 @@ def test_sizes_are_weights():
     assert weights == {"ann": 0.1, "bob": 0.2, "cat": 0.3, "dan": 0.4, "eve": 0.0}
 
 
-def test_a_claim_speaks_for_a_client_only_where_it_is_a_weight():
-    """Who claims one example is asked for next to nothing, and weighs next to nothing."""
+def test_a_claim_of_one_example_shields_nobody():
     sizes = {**dict.fromkeys(CLIENTS, 1000), "eve": 1}
-    for rules in ({"weighting": "uniform"}, {"sizes": "ignore"}):
+    for rules in ({}, {"weighting": "uniform"}, {"sizes": "ignore"}):
         result = new(**rules).settle(updates=updates(1), sizes=sizes)
         assert result.flags["eve"].kind is Kind.INDEPENDENT, rules
-    claimed = new().settle(updates=updates(1), sizes=sizes)
-    assert claimed.flags["eve"].kind is Kind.UNDECIDED
-    assert claimed.weights["eve"] == 1 / 4001
 
 
 def unchanged(server, call, error, match):

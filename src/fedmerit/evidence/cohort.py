@@ -10,7 +10,6 @@ nobody is judged.
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,9 +61,9 @@ class Cohort:
     typical : float
         The median of that over the members: what the round has to offer.
     least : (k,) float
-        What a client that works shows at least: a share of what most pairs of members show, and no
-        more than hardly any member stays below; less where it moved fewer parameters than these, or
-        claims fewer examples; 0 where the members are not most of those who agree with anybody.
+        What a client that works shows at least: a third of what most pairs of members show, and of
+        what three quarters of the members do; less where it moved fewer parameters than these; 0
+        where the members are not most of those who agree with anybody.
     deviation : (k,) float
         Standard deviation of that mean for a client that is independent of all members.
     flags : tuple of Flag or None
@@ -114,12 +113,11 @@ def find_cohort(
     barred: Booleans,
     parameters: int,
     moved: NDArray[np.int64] | None = None,
-    sizes: Floats | None = None,
 ) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
     ordered = np.column_stack((rows, columns))
-    return cohort_of(ordered, z[rows, columns], barred, parameters, moved=moved, sizes=sizes)
+    return cohort_of(ordered, z[rows, columns], barred, parameters, moved=moved)
 
 
 def cohort_of(
@@ -129,16 +127,14 @@ def cohort_of(
     parameters: int,
     *,
     moved: NDArray[np.int64] | None = None,
-    sizes: Floats | None = None,
     one_sided: bool = False,
 ) -> Cohort:
     """Find the cohort from ordered pairs of clients and their z over so many `parameters`.
 
     How many of these each client `moved`, (k,), if they did not move all: z grows with the root of
-    the parameters that tell, so who moved fewer than the members shows less. It grows with the root
-    of the examples behind a report as well, so who claims fewer (`sizes`, (k,)) shows less, and
-    weighs less. With `one_sided`, a client's agreement is the mean of its positive z, less what
-    independent clients have: disagreement is not held against it.
+    the parameters that tell, so who moved fewer than the members shows less. With `one_sided`, a
+    client's agreement is the mean of its positive z, less what independent clients have:
+    disagreement is not held against it.
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a
@@ -146,10 +142,10 @@ def cohort_of(
     group: what is left of a replay is rounding, and replays of the same update share it.
 
     No agreement is evidence only while the cohort agrees: a client outside is flagged only if one
-    that agrees a third as much as is typical, or as little as one in a hundred of such members,
-    would have so little agreement by a chance of at most `LIMITS.accusing` over all clients. Where
-    those outside are more than the members, they must not agree with each other, either, and what
-    is typical is what the members agree beyond what joined them.
+    that agrees a third as much as is typical, and as the quarter of the members does that agrees
+    least, would have so little agreement by a chance of at most `LIMITS.accusing` over all clients.
+    Where those outside are more than the members, they must not agree with each other, either, and
+    what is typical is what the members agree beyond what joined them.
     """
     clients = len(barred)
     admitted = ~barred[ordered].any(axis=1)
@@ -176,19 +172,19 @@ def cohort_of(
     typical = float(np.median(agreement[members]))
     both = members[ordered].all(axis=1)
     # Accounts that share one work agree beyond measure; what most pairs show is shown by two.
-    power = _power(moved, members, parameters) * share_of(sizes, members)
+    power = _power(moved, members, parameters)
     usual = float(np.median(z[both]))
     if not most_of(members, ~barred):
         # Picked for agreeing, they agree more than is usual: what exceeds the pick is theirs.
         usual -= threshold
     deviation = _deviation(peers, max(float(z[both].mean()), 0.0) / sqrt(parameters))
     told = members & (power > 0)
-    lowest = _lowest(np.maximum(agreement, deviation)[told] / power[told])
+    lowest = np.quantile(agreement[told] / power[told], 0.25) if told.any() else 0.0
     # Who agrees with whom is no yardstick where most agree with others, be it ever so little.
     elsewhere = 2 * largest <= np.count_nonzero(together[group] > 1)
     if elsewhere or _agree_too(ordered, z, members, barred):
         lowest = 0.0
-    least = max(min(LIMITS.least_share * usual, lowest), 0.0) * power
+    least = LIMITS.least_share * max(min(usual, lowest), 0.0) * power
     missed = ~members & (power > 0)
     outside = missed & (agreement < _too_little(least, deviation, int(members.sum())))
     alone = together[group] == 1
@@ -199,23 +195,9 @@ def cohort_of(
     return Cohort(members, agreement, typical, least, deviation, flags)
 
 
-def _lowest(shown: Floats) -> float:
-    """Return what one more member shows less than with a chance of one in a hundred.
-
-    By logarithms of what they have `shown`. How mixed they are, the quarter that agrees least says:
-    neither accounts that agree beyond measure nor a few that hardly belong.
-    """
-    count = len(shown)
-    if count < FEWEST:
-        return 0.0
-    quarter, middle = np.quantile(np.log(shown), (0.25, 0.5))
-    spread = LIMITS.sd_per_mad * (middle - quarter) * sqrt(1 + 1 / count)
-    return float(np.exp(middle - student_quantile(LIMITS.honest_event, count - 1) * spread))
-
-
-def most_of(some: Booleans, present: Booleans | Floats) -> bool:
-    """Return whether `some` are more than half of those `present`, (k,): who counts how much."""
-    return bool(2 * present[some].sum() > present.sum())
+def most_of(some: Booleans, present: Booleans) -> bool:
+    """Return whether `some` are more than half of those `present`, (k,) each."""
+    return bool(2 * np.count_nonzero(some) > np.count_nonzero(present | some))
 
 
 def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) -> Floats:
@@ -226,19 +208,8 @@ def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) 
     if moved is None:
         return np.ones(len(members))
     few = (moved < LIMITS.fewest_moved) & (2 * moved < parameters)
-    return np.where(few, 0.0, share_of(moved, members))
-
-
-def share_of(numbers: NDArray[Any] | None, members: Booleans) -> Floats:
-    """Return the root of each client's number relative to the members' median, (k,), at most 1."""
-    everybody = np.ones(len(members))
-    if numbers is None or not members.any():
-        return everybody
-    usual = float(np.median(numbers[members]))
-    if not 0 < usual < np.inf:
-        return everybody
-    share: Floats = np.sqrt(np.minimum(numbers / usual, 1.0))
-    return share
+    share = np.sqrt(np.minimum(moved / max(float(np.median(moved[members])), 1.0), 1.0))
+    return np.where(few, 0.0, share)
 
 
 def _agree_too(ordered: NDArray[np.int64], z: Floats, members: Booleans, barred: Booleans) -> bool:
@@ -320,7 +291,7 @@ def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
         label = lowest
 
 
-def ways_of(cosine: Floats, members: Booleans, present: Floats) -> NDArray[np.int8]:
+def ways_of(cosine: Floats, members: Booleans, present: Booleans) -> NDArray[np.int8]:
     """Return who points against the cohort, -1, and who along with it, 1, by cosines of updates.
 
     Pulled its own way, an honest client points against the others once the model is past what its

@@ -80,10 +80,10 @@ class Limits:
     stake: float = 0.1
 
     # --- direction (evidence.cohort)
-    # Chosen, as for the length of updates: who is turned round lies more than twice as far from
-    # the others as these lie from each other. So it needs a mean cosine of a third or more between
-    # them if it points against them as they point together, and of 3/7 if a third as much.
-    turned: float = 2.0
+    # Tuned (development seeds of the models benchmark, 0043): who is turned round lies farther from
+    # the others than so many times what these lie from each other; honest clients came to 1.53. An
+    # exact reversal is told where the others have a mean cosine of a quarter or more.
+    turned: float = 5 / 3
 
     # --- judges and bets on harm (panel.trust, panel.harm)
     # Chosen, as for the length of updates: nobody speaks more than twice as loud as is usual.

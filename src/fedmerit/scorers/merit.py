@@ -33,7 +33,6 @@ from fedmerit.evidence.cohort import (
     lack_of_power,
     near_copies,
     repeated_reports,
-    share_of,
     ways_of,
 )
 from fedmerit.evidence.limits import LIMITS
@@ -56,8 +55,7 @@ class _Worked:
     """Who worked, (k,) each: what speaks against a client, and the shares behind it.
 
     `replayed` counts as evidence over rounds; `explained` is who is accused of it in this one;
-    `present` is how much those count of whom it does not say that they have not worked, which is
-    less for who claims few examples.
+    `present` are those of whom this round does not say that they have not worked.
     """
 
     cohort: Cohort
@@ -72,7 +70,7 @@ class _Worked:
     named: NDArray[np.bool_]
     standing: NDArray[np.bool_]
     shown: NDArray[np.bool_]
-    present: NDArray[np.float64]
+    present: NDArray[np.bool_]
     accused: NDArray[np.bool_]
 
     def flag(self, row: int, names: NDArray[np.int64], against: bool, apart: bool) -> Flag | None:
@@ -170,7 +168,7 @@ class Merit:
         tells, testimony = tell(private, left, inputs.testimony, reports, norms, same, counted)
         information = shrunk(tells, shown, past) / accounts
         alone = once(same)
-        way = ways_of(whole, members & alone, worked.present * alone)
+        way = ways_of(whole, members & alone, worked.present & alone)
         against = way < 0
         evidence = worked.cohort.evidence(
             worked.explained_share, worked.replayed | worked.repeated, accounts, way
@@ -216,13 +214,11 @@ class Merit:
         assert not isinstance(inputs.updates, Signals)
         moved = np.count_nonzero(inputs.updates, axis=1)
         compared = np.where(alike.alike, np.nan, gate.pairs.z)
-        seen = (inputs.parameters, moved, inputs.sizes)
-        cohort = find_cohort(compared, known | named, *seen)
+        cohort = find_cohort(compared, known | named, inputs.parameters, moved)
         repeated = repeated_reports(own, reports, cohort.members, ~(known | named))
         if repeated.any():
-            cohort = find_cohort(compared, known | repeated | named, *seen)
+            cohort = find_cohort(compared, known | repeated | named, inputs.parameters, moved)
         copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
-        counts = np.square(share_of(inputs.sizes, cohort.members))
         nothing_left = public >= 1 - LIMITS.nothing_left
         agrees = nobody if inputs.agrees is None else inputs.agrees
         replayed = known & (nothing_left | ~(shown | agrees))
@@ -245,7 +241,7 @@ class Merit:
             named=named,
             standing=standing,
             shown=(shown | trusted) & ~accused,
-            present=np.where(idle, 0.0, counts),
+            present=~idle,
             accused=accused,
         )
 
