@@ -230,9 +230,7 @@ def test_one_member_that_hardly_belongs_shields_nobody():
     z[10, 0] = z[0, 10] = 30.0
     cohort = find_cohort(z)
     assert cohort.members.tolist() == [True] * 11 + [False]
-    assert cohort.least.min() == pytest.approx(
-        9.0
-    )  # of the ten, all but one agree with it not at all
+    assert cohort.least.min() == pytest.approx(9.0)  # all means fall by a tenth
     assert cohort.flags[11] == INDEPENDENT
 
 

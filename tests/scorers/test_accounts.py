@@ -135,6 +135,11 @@ def test_near_copies_in_a_first_round_may_have_data_of_one_kind(rng):
     own = reports[0] + 0.02 * reports[1]
     assert apart(own) == apart(3.0 * own) == two
     assert apart(own, past=np.ones((9, 1, 4000))) == nobody  # who has a past is known by it
+    one = np.zeros((9, 1, 4000))
+    one[3] = 1.0
+    assert apart(own, past=one) == two
+    one[8] = 1.0
+    assert apart(own, past=one) == nobody
 
 
 def test_reports_without_large_parameters_are_not_told_apart():

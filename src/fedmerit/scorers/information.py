@@ -78,23 +78,25 @@ def apart_by_data(
     alike: Booleans,
     starts: NDArray[np.int64],
 ) -> Booleans:
-    """Return which near-copies differ from the nearest as data do, (k,), in a first round.
+    """Return which newcomers differ from the nearest copy, another one, as data do, (k,).
 
-    Nobody has a past then that could tell, and clients with data of one kind come nearly as far the
+    Neither has a past that could tell, and clients with data of one kind come nearly as far the
     same way. They differ most where reports are large; what is added to a copy knows nothing of
     that. In each stratum, the half with the larger reports is compared with the other, by
     logarithms of squared differences, which do not hang on a few. How much longer one report is
     than the other, most of its large parameters say; what is only rounding is no difference.
     """
     apart = np.zeros(len(unknown), dtype=np.bool_)
-    if not alike.any() or (past is not None and past.any()):
+    new = ~apart if past is None else ~np.any(past, axis=(1, 2))
+    nearest = np.argmax(np.where(alike, cosine, -np.inf), axis=1)
+    asked = alike.any(axis=1) & new & new[nearest]
+    if not asked.any():
         return apart
     step = -(-unknown.shape[1] // _LOOKED_AT)
     looked_at = unknown[:, ::step].astype(np.float64)
     squares = np.square(looked_at)
     everybody, ends = squares.sum(axis=0), -(-starts // step)
-    nearest = np.argmax(np.where(alike, cosine, -np.inf), axis=1)
-    for client in np.flatnonzero(alike.any(axis=1)):
+    for client in np.flatnonzero(asked):
         one, other = looked_at[client], looked_at[nearest[client]]
         large = np.abs(other) > np.median(np.abs(other))
         if not large.any():
