@@ -55,8 +55,7 @@ class _Worked:
     """Who worked, (k,) each: what speaks against a client, and the shares behind it.
 
     `replayed` counts as evidence over rounds; `explained` is who is accused of it in this one;
-    `shown` is who has shown work now or is believed to work, `shows` who does now; `present` are
-    those of whom this round does not say that they have not worked.
+    `present` are those of whom this round does not say that they have not worked.
     """
 
     cohort: Cohort
@@ -71,7 +70,6 @@ class _Worked:
     named: NDArray[np.bool_]
     standing: NDArray[np.bool_]
     shown: NDArray[np.bool_]
-    shows: NDArray[np.bool_]
     present: NDArray[np.bool_]
     accused: NDArray[np.bool_]
 
@@ -185,8 +183,7 @@ class Merit:
             ],
             eligible=~worked.accused,
             p_values=gate.p_values,
-            # Who is believed for what it told before earns no more belief by it.
-            work=_relative(tells, worked.shows),
+            work=_relative(tells, shown),
             testimony=_in_place(before, testimony, positions),
             pairs=pairs,
             evidence=evidence,
@@ -244,7 +241,6 @@ class Merit:
             named=named,
             standing=standing,
             shown=(shown | trusted) & ~accused,
-            shows=shown & ~accused,
             present=~idle,
             accused=accused,
         )
