@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from fedmerit.evidence.cohort import (
-    abstained,
-    alike_pairs,
-    explained_reports,
-    lack_of_power,
-)
+from fedmerit.evidence.cohort import abstained, alike_pairs, explained_reports, lack_of_power
 from fedmerit.evidence.decisions import far_below, student_quantile, student_tail
 from fedmerit.flags import Kind
 

@@ -86,13 +86,8 @@ def test_zeros_and_reports_that_are_not_finite_repeat_nothing(rng):
 
 
 def test_no_more_own_reports_speak_against_a_client_than_a_tenth_of_its_examples():
-    assert directions_of(np.array([5, 40, 99.5, 10_000, np.inf])).tolist() == [
-        0,
-        4,
-        9,
-        REPORTS,
-        REPORTS,
-    ]
+    sizes = np.array([5, 40, 99.5, 10_000, np.inf])
+    assert directions_of(sizes).tolist() == [0, 4, 9, REPORTS, REPORTS]
 
 
 def test_few_examples_of_a_linear_model_repeat_nothing(rng):

@@ -109,10 +109,7 @@ class Cohort:
 
 
 def find_cohort(
-    z: Floats,
-    barred: Booleans,
-    parameters: int,
-    moved: NDArray[np.int64] | None = None,
+    z: Floats, barred: Booleans, parameters: int, moved: NDArray[np.int64] | None = None
 ) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
