@@ -40,14 +40,17 @@ from fedmerit.server import Result, Server
 SEEDS = (730, 731, 732)
 HONEST = "honest"
 _LATE = 3  # riders are given two rounds
+# Sleepers work for so many rounds, and ride for so many.
+WORKS, THEN_RIDES = 40, 30
+SLEEPERS = ("noise", "last update", "its signs")
 
 _SETTINGS = """\
 Each federation is settled by a `fedmerit.Server` with its default settings; clients claim the
 examples that they hold. *Accused* counts honest reports that were accused, *out* those without
 weight, *named* honest clients that evidence over rounds names at the end. Of riders (a quarter of
 the clients), *weight* and *pay* are those of one of them relative to one of the others, from round
-3 on. *As FedAvg* counts runs in which every weight is, to the bit, the client's share of
-the examples. Sums over seeds, of weight and pay means."""
+3 on, or from the round on in which they stop working. *As FedAvg* counts runs in which every weight
+is, to the bit, the client's share of the examples. Sums over seeds, of weight and pay means."""
 
 
 def _dealt(seed: int, clients: int, skew: float) -> list[tuple[Floats, NDArray[np.int64]]]:
@@ -250,6 +253,7 @@ class Row:
 
     set_up: str
     riders: str
+    works: int
     seed: int
     parameters: int
     reports: int
@@ -278,10 +282,10 @@ def _in(dtype: type, model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Tally:
-    """What was made of honest clients, and of riders beside them."""
+    """What was made of honest clients, and of riders beside them from the round `late` on."""
 
-    def __init__(self, sizes: Sequence[int], riders: set[int]) -> None:
-        self.sizes, self.riders = sizes, riders
+    def __init__(self, sizes: Sequence[int], riders: set[int], late: int) -> None:
+        self.sizes, self.riders, self.late = sizes, riders, late
         self.reports = self.accused = self.out = 0
         self.kinds: set[str] = set()
         self.weight, self.pay = np.zeros(len(sizes)), np.zeros(len(sizes))
@@ -294,7 +298,7 @@ class _Tally:
             flag, weight = result.flags[str(client)], result.weights.get(str(client), 0.0)
             share = self.sizes[client] / examples
             self.as_fedavg &= weight == share
-            if number >= _LATE:
+            if number >= self.late:
                 self.weight[client] += weight / share
                 self.pay[client] += result.payments.get(str(client), 0)
             if client not in self.riders:
@@ -305,20 +309,21 @@ class _Tally:
                     self.kinds.add(flag.kind.value)
 
 
-def measure(set_up: str, ride: str, seed: int) -> Row:
-    """Run one federation."""
+def measure(set_up: str, ride: str, works: int, seed: int) -> Row:
+    """Run one federation, whose riders work for so many rounds before."""
     made = SET_UPS[set_up](seed)
     count = len(made.clients)
     riders = set() if ride == HONEST else set(stream(seed, "who").permutation(count)[: count // 4])
     server = Server(_in(np.float32, made.model), seed=seed, reward="positive:budget=1000000")
-    seen, tally = Seen([_flat(made.model)]), _Tally(made.sizes, riders)
-    for number in range(1, made.rounds + 1):
+    seen = Seen([_flat(made.model)])
+    tally = _Tally(made.sizes, riders, works + 1 if works else _LATE)
+    for number in range(1, (works + THEN_RIDES if works else made.rounds) + 1):
         drawn = sorted(stream(seed, "round", number).permutation(count)[: made.a_round])
         now = _in(np.float64, server.model)
         sent = {}
         for client in drawn:
             rng = stream(seed, "client", client, number)
-            if client in riders:
+            if client in riders and number > works:
                 model = _shaped(seen.models[-1] + RIDES[ride](seen, rng), now)
             else:
                 model = made.clients[client](now, rng)
@@ -331,6 +336,7 @@ def measure(set_up: str, ride: str, seed: int) -> Row:
     return Row(
         set_up=set_up,
         riders=ride,
+        works=works,
         seed=seed,
         parameters=len(seen.models[0]),
         reports=tally.reports,
@@ -353,38 +359,45 @@ SOURCES = Sources.of(measure)
 
 
 def tables_of(rows: Sequence[Row]) -> list[Table]:
-    """Return one table of federations in which all are honest, and one of riders."""
-    honest = ("parameters", "reports", "accused", "out", "named", "as_fedavg")
+    """Return a table of federations in which all are honest, one of riders, one of sleepers."""
+    counted = ("parameters", "reports", "accused", "out", "named", "as_fedavg")
     ridden = ("reports", "accused", "named", "weight", "pay")
-    apart: dict[bool, list[tuple[object, ...]]] = {True: [], False: []}
-    for cell in dict.fromkeys((row.set_up, row.riders) for row in rows):
-        here = [row for row in rows if (row.set_up, row.riders) == cell]
-        most = here[0].parameters
-        summed = {
-            name: sum(getattr(row, name) for row in here)
-            for name in ("reports", "accused", "out", "named", "as_fedavg")
-        }
+    lines: dict[str, list[tuple[object, ...]]] = {
+        "Nobody cheats": [],
+        "A quarter rides": [],
+        f"A quarter works for {WORKS} rounds, then rides for {THEN_RIDES}": [],
+    }
+    honest, riding, sleeping = lines
+    for set_up, riders, works in dict.fromkeys(map(_cell, rows)):
+        here = [row for row in rows if _cell(row) == (set_up, riders, works)]
+        summed = {name: sum(getattr(row, name) for row in here) for name in counted}
         means = {name: float(np.mean([getattr(row, name) for row in here])) for name in ridden[-2:]}
-        told = {"parameters": most, **summed, **means}
+        told = {**summed, **means, "parameters": here[0].parameters}
         kinds = " ".join(sorted({kind for row in here for kind in row.kinds.split()}))
-        chosen = honest if cell[1] == HONEST else ridden
-        name = cell[:1] if cell[1] == HONEST else cell
-        apart[cell[1] == HONEST].append((*name, *(told[column] for column in chosen), kinds))
-    return [
-        Table("Nobody cheats", ("set-up", *honest, "kinds"), tuple(apart[True])),
-        Table("A quarter rides", ("set-up", "riders", *ridden, "kinds"), tuple(apart[False])),
-    ]
+        if riders == HONEST:
+            lines[honest].append((set_up, *(told[name] for name in counted), kinds))
+        else:
+            title = sleeping if works else riding
+            lines[title].append((set_up, riders, *(told[name] for name in ridden), kinds))
+    columns = {honest: ("set-up", *counted, "kinds")}
+    others = ("set-up", "riders", *ridden, "kinds")
+    return [Table(title, columns.get(title, others), tuple(of)) for title, of in lines.items()]
+
+
+def _cell(row: Row) -> tuple[str, str, int]:
+    return row.set_up, row.riders, row.works
 
 
 def main(seeds: Sequence[int], folder: Path) -> None:
     """Make the rows that are missing, keep each at once, and write the page."""
     table = folder / "odd-federations.csv"
     known = {
-        (row.set_up, row.riders, row.seed): row
+        (*_cell(row), row.seed): row
         for row in read_rows(table, Row)
         if row.code == SOURCES.code.digest
     }
-    cells = list(product(SET_UPS, (HONEST, *RIDES), seeds))
+    who = [(ride, 0) for ride in (HONEST, *RIDES)] + [(ride, WORKS) for ride in SLEEPERS]
+    cells = [(set_up, *one, seed) for set_up, one, seed in product(SET_UPS, who, seeds)]
     for cell in cells:
         if cell not in known:
             row = known[cell] = measure(*cell)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedmerit import Flag, Kind, Watch
-from fedmerit.evidence.bets import bet
+from fedmerit.evidence.bets import Wealth, bet
 from fedmerit.evidence.cohort import ways_of
 from fedmerit.types import Contributions
 from tests.evidence.cohorts import result_from
@@ -116,32 +116,50 @@ def test_it_takes_rounds_to_name_who_points_against_the_others():
 
 def test_who_points_along_takes_back_what_a_round_against_told():
     """Data of one's own pull back and forth: who is turned round is so in every round."""
-    known = bet({}, list("abcdef"), turned_round(2))
-    assert known["c"].reversed == pytest.approx(np.log(0.9 + 0.1 / 0.01))
-    assert known["a"].reversed == pytest.approx(np.log(0.9))
+    known, against = bet({}, list("abcdef"), turned_round(2)), 0.9 + 0.1 / 0.01
+    assert known["c"].reversed == pytest.approx(np.log(0.9 * against + 0.1))
+    assert known["a"].reversed == pytest.approx(np.log(0.9 * 0.9 + 0.1))
     known = bet(known, list("abcdef"), turned_round(2, way=1))
-    assert known["c"].reversed == pytest.approx(0.0)
+    left = (0.9 * against + 0.1 - 0.05) / against + 0.05
+    assert known["c"].reversed == pytest.approx(np.log(left))
+    assert left < 1
+
+
+def test_to_and_fro_is_no_evidence():
+    known = {}
+    for number in range(40):
+        known = bet(known, list("abcdef"), turned_round(2, way=-1 if number % 2 else 1))
+        assert known["c"].evidence < np.log(10)
 
 
 def test_rounds_along_the_others_are_no_credit_for_later():
     """Who works first and turns its updates round then is named as soon, or a round later."""
-    known = {}
-    for _ in range(15):
-        known = bet(known, list("abcdef"), turned_round(2, way=1))
-    assert known["c"].reversed == pytest.approx(15 * np.log(0.9))
-    for _ in range(4):
-        known = bet(known, list("abcdef"), turned_round(2))
-    assert known["c"].evidence > np.log(600)
+    for honest, needed in ((0, 4), (15, 4), (40, 5)):
+        known, rounds = {}, 0
+        for _ in range(honest):
+            known = bet(known, list("abcdef"), turned_round(2, way=1))
+        while known.get("c", Wealth()).evidence < np.log(600):
+            known = bet(known, list("abcdef"), turned_round(2))
+            rounds += 1
+        assert rounds == needed
 
 
 def test_some_against_others_are_two_populations(rng):
-    """Seven that share a way are most of eleven, and not of fourteen who have worked."""
-    updates = rng.normal(size=4000) + rng.normal(size=(14, 4000))
+    """Eight that share a way are most of twelve, and not of sixteen who have worked."""
+    updates = rng.normal(size=4000) + rng.normal(size=(16, 4000))
     updates[:4] *= -1
-    members = np.arange(14) < 11
+    members = np.arange(16) < 12
     cosine = cosines_of(updates)
-    assert ways_of(cosine, members, members).tolist()[:11] == [-1] * 4 + [1] * 7
-    assert not ways_of(cosine, members, np.ones(14, dtype=bool)).any()
+    assert ways_of(cosine, members, members).tolist()[:12] == [-1] * 4 + [1] * 8
+    assert not ways_of(cosine, members, np.ones(16, dtype=bool)).any()
+
+
+def test_nobody_is_turned_round_by_fewer_than_twice_as_many(rng):
+    """Seven of one kind and five of another are two populations."""
+    updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
+    updates[:5] *= -1
+    found = ways_of(cosines_of(updates), np.ones(12, dtype=bool), np.ones(12, dtype=bool))
+    assert found.tolist() == [0] * 5 + [1] * 7
 
 
 def test_the_latest_reason_is_told():

@@ -1,11 +1,14 @@
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedmerit import Flag, Kind, Watch
 from fedmerit.errors import InvalidInputError, SettingError
-from fedmerit.evidence.bets import bet
+from fedmerit.evidence.bets import Wealth, bet, named
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.types import Contributions, Evidence
 from tests.evidence.cohorts import result_from as contributions
@@ -174,15 +177,73 @@ def test_replays_are_evidence_even_where_nobody_agrees():
     z, explained = np.zeros((3, 3)), np.array([0.1, 0.2, 0.7])
     np.fill_diagonal(z, np.nan)
     flags = (None, None, Flag(Kind.EXPLAINED, "70%"))
-    watch = Watch(rate=0.01)
-    for enough in (False, False, True):  # 300 are needed
-        watch.observe(["a", "b", "c"], contributions(z, None, explained * 0.5))
-        assert not any(verdict.flagged for verdict in watch.verdicts())
-        watch.observe(["a", "b", "c"], contributions(z, flags, explained))
+    watch, wealth = Watch(rate=0.01), [1.0, 1.0, 1.0]
+    for number in range(1, 7):
+        replays = number % 2 == 0
+        wealth[1] = after(wealth[1], 0.9, number)
+        wealth[2] = after(wealth[2], 10.9 if replays else 0.9, number)
+        watch.observe(["a", "b", "c"], contributions(z, flags if replays else None, explained))
+        enough = 1 + wealth[1] + wealth[2] >= 3 * 300
         assert watch.verdicts()[0].flagged is enough
+        assert enough is (number == 6)
     assert watch.verdicts()[0].client == "c"
-    assert watch.verdicts()[0].e_value == pytest.approx((1 + 10.9**3 * 0.9**3 + 0.9**6) / 3)
-    assert watch.verdicts()[1].e_value == pytest.approx((1 + 2 * 0.9**6) / 3)
+    assert watch.verdicts()[0].e_value == pytest.approx((1 + wealth[1] + wealth[2]) / 3)
+    assert watch.verdicts()[1].e_value == pytest.approx((1 + 2 * wealth[1]) / 3)
+
+
+def after(wealth, factor, number):
+    """A wealth after its n-th round, of which it kept a part back."""
+    kept = 0.1 / number
+    return (wealth - kept) * factor + kept
+
+
+def replayed_rounds(*happened):
+    """What the second bet has come to after rounds in which a client replayed, or did not."""
+    z, known = np.full((4, 4), np.nan), {}
+    for one in happened:
+        evidence = replace(contributions(z).evidence, replayed=np.array([one] + [False] * 3))
+        known = bet(known, list("abcd"), Contributions.of("", np.ones(4), evidence=evidence))
+    return np.exp(known["a"].replayed)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_a_wealth_is_the_mean_of_bets_that_begin_in_different_rounds(happened):
+    """The first has nine tenths of it, the n-th 0.1 / (n (n - 1)); who waits has lost nothing."""
+    total = 0.1 / len(happened)
+    for first in range(len(happened)):
+        won = np.prod([10.9 if one else 0.9 for one in happened[first:]])
+        total += won * (0.1 / (first * (first + 1)) if first else 0.9)
+    assert replayed_rounds(*happened) == pytest.approx(total)
+
+
+def test_a_bet_is_fair_whatever_came_before():
+    """One in a hundred times 10.9 and 99 times 0.9 is no more than 1."""
+    for before in ((), (True,), (False,) * 30, (True, False, True)):
+        then = [replayed_rounds(*before, one) for one in (True, False)]
+        now = replayed_rounds(*before) if before else 1.0
+        assert (then[0] + 99 * then[1]) / 100 == pytest.approx(now)
+
+
+@pytest.mark.parametrize(("honest", "needed"), [(0, 4), (40, 6), (100, 8), (1000, 10)])
+def test_work_of_long_ago_buys_no_rest(honest, needed):
+    """It costs a replayer the logarithm of its rounds: each of its replays multiplies by 10.9."""
+    names = [str(client) for client in range(20)]
+    wealth = Wealth(replayed=np.log(after_honest(honest)), rounds=honest)
+    known, rounds = dict.fromkeys(names, wealth), 0
+    evidence = contributions(np.full((20, 20), np.nan)).evidence
+    evidence = replace(evidence, replayed=np.arange(20) == 0)
+    while not named(known, 0.01):
+        known = bet(known, names, Contributions.of("", np.ones(20), evidence=evidence))
+        rounds += 1
+    assert named(known, 0.01) == ["0"]
+    assert rounds == needed
+
+
+def after_honest(rounds):
+    wealth = 1.0
+    for number in range(1, rounds + 1):
+        wealth = after(wealth, 0.9, number)
+    return wealth
 
 
 def test_bad_arguments_are_refused():
@@ -207,4 +268,5 @@ def test_the_stake_is_kellys_for_the_power_of_the_round(rng, typical):
     assert kept.any()
     after = bet({}, list("abcdef"), result)
     for row in np.flatnonzero(kept):
-        assert after["abcdef"[row]].independent == pytest.approx(np.log(1 - stakes[row]))
+        expected = 0.1 + 0.9 * (1 - stakes[row])  # a tenth is kept back in the first round
+        assert after["abcdef"[row]].independent == pytest.approx(np.log(expected))

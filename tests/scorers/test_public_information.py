@@ -55,6 +55,20 @@ def test_nothing_public_is_paid_and_everything_public_is_flagged(method):
             assert abs(result.scores[-1]) < 0.15 * honest, name
 
 
+@pytest.mark.parametrize(("moved", "told"), [(20, False), (1500, True)])
+def test_few_parameters_that_move_are_explained_by_anything(moved, told):
+    """Most of a network may be dead: its parameters say nothing, however many they are."""
+    world = public_round(parameters=SIZE)
+    alive = np.arange(SIZE) % (SIZE // moved) == 0
+    updates = np.where(alive, world.with_riders(world.last_update), 0.0)
+    public = np.where(alive, world.public, 0.0)
+    public[1] = world.model
+    result = fedmerit.score(updates, method="merit", public=public, rng=1)
+    assert (result.flags[-1] == Flag(Kind.EXPLAINED, "100%")) is told
+    assert not result.flagged[:-1].any()
+    assert bool(result.eligible[-1]) is not told
+
+
 def test_a_client_that_agrees_with_one_peer_only_is_not_shut_out_of_a_mixed_cohort():
     rng = np.random.default_rng(8)
     common, rare = rng.normal(size=(2, SIZE))

@@ -1,10 +1,14 @@
 """Bets on clients that do not work: evidence over rounds that survives looking every round.
 
-Three wealths are kept for each client. All start at 1. In every round that the client takes part
-in, each puts a share s of itself on an event that a client that works brings about with a chance
-of at most one in a hundred, and is multiplied by ``1 - s + 100 s`` if it happens and by ``1 - s``
-if not. Its expectation never grows as long as the client works: it is an e-process, and by Ville's
-inequality the chance that it *ever* reaches 1/a is at most a. The events are
+Three wealths are kept for each client. All start at 1. In the n-th round that the client takes part
+in, each keeps a reserve of ``0.1 / n`` and puts a share s of the rest on an event that a client
+that works brings about with a chance of at most one in a hundred: the rest is multiplied by
+``1 - s + 100 s`` if it happens and by ``1 - s`` if not. Its expectation never grows as long as the
+client works: it is an e-process, and by Ville's inequality the chance that it *ever* reaches 1/a is
+at most a. The reserve makes it the mean of bets that begin in different rounds, nine tenths of them
+in the first, ``0.1 / (n (n - 1))`` in the n-th: work of long ago is no credit for a client that
+stops working (Shin, Ramdas and Rinaldo, "E-detectors", 2022, mix over the time of a change). The
+events are
 
 - the client agrees with the cohort less than one that shows a third of the typical agreement
   would in 99 of 100 rounds, and not significantly by itself. The share is what pays best against a
@@ -14,8 +18,7 @@ inequality the chance that it *ever* reaches 1/a is at most a. The events are
   what is left of it shows no work, neither here nor over the last rounds, or
 - the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth, and a
   round in which the client points along with the cohort takes back what one such event has gained:
-  data of one's own pull back and forth, who is turned round is so in every round. Where nothing
-  was gained, nothing is: rounds along with the others are no credit for later.
+  data of one's own pull back and forth, who is turned round is so in every round.
 
 The first wealth counts as evidence only as long as the client's agreement of its last rounds, taken
 together, is not what one of a hundred independent clients has at most. Who agrees much less than a
@@ -33,7 +36,7 @@ n / (rate s).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, sqrt
+from math import expm1, isnan, log, log1p, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,14 +111,14 @@ def bet(
             reversed_ = _event(way < 0)
             if way > 0:
                 # Who points along with the others takes back what a round against them told.
-                reversed_ = max(-_event(True), min(reversed_, -before.reversed))
+                reversed_ = -_event(True) if before.reversed > 0 else _event(False)
             reason = reason or (Flag(Kind.REVERSED) if way < 0 else None)
         after[client] = Wealth(
-            before.independent + float(gains[row]),
-            before.replayed + replayed,
+            _wealth(before.independent, float(gains[row]), before.rounds),
+            _wealth(before.replayed, replayed, before.rounds),
             before.rounds + 1,
             before.flag if reason is None else reason.with_names(clients),
-            before.reversed + reversed_,
+            _wealth(before.reversed, reversed_, before.rounds),
             before.accused + (flag is not None and flag.kind in _WITHOUT_WORK),
             before.worked + worked,
             *_remembered(before, float(shown[row])),
@@ -131,17 +134,32 @@ def _shown(evidence: Evidence | None, clients: int) -> NDArray[np.float64]:
 
 
 def _remembered(before: Wealth, shown: float) -> tuple[float, float]:
-    """Return the sum of agreement with a round's, and its variance; older rounds count less."""
+    """Return the sum of agreement with a round's, and its variance; older rounds count less.
+
+    And however many they are, for no more than twice what is significant.
+    """
     if isnan(shown):
         return before.agreed, before.agreed_variance
     memory = LIMITS.memory
-    return memory * before.agreed + shown, memory**2 * before.agreed_variance + 1.0
+    variance = memory**2 * before.agreed_variance + 1.0
+    most = 2 * upper_quantile(LIMITS.honest_event) * sqrt(variance)
+    return min(memory * before.agreed + shown, most), variance
 
 
 def _gain(stake: NDArray[np.float64], happened: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the logarithm of what a wealth is multiplied by."""
     gain: NDArray[np.float64] = np.log(1 - stake + stake * happened / LIMITS.honest_event)
     return gain
+
+
+def _wealth(before: float, gain: float, rounds: int) -> float:
+    """Return the logarithm of a wealth after one more than so many rounds, by what its bet gains.
+
+    A server's file of an older version may hold less than is kept back.
+    """
+    kept = log(LIMITS.reserve / (rounds + 1))
+    before = max(before, kept)
+    return before + log1p(-expm1(kept - before) * expm1(gain))
 
 
 def _event(happened: bool) -> float:

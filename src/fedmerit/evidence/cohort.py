@@ -297,9 +297,9 @@ def ways_of(cosine: Floats, members: Booleans, present: Booleans) -> NDArray[np.
     a third as much as they point together, if it lies `LIMITS.turned` times as far from them as
     they lie from each other (mean squared distance of directions), and if its mean cosine lies
     below a prediction interval of their own, but for one round in a hundred over all clients. Where
-    fewer than seven share a way, or not most of those `present`, (k,), nobody does: some of them
-    against others are two populations. Who points along with them at least a third as much as they
-    do is not turned round now.
+    fewer than seven share a way, or not most of those `present`, (k,), or not twice as many as lie
+    against them, nobody does: some against others are two populations. Who points along with them
+    at least a third as much as they do is not turned round now.
     """
     ways = np.zeros(len(members), dtype=np.int8)
     fewest = LIMITS.fewest_usual - 1
@@ -315,7 +315,8 @@ def ways_of(cosine: Floats, members: Booleans, present: Booleans) -> NDArray[np.
     far = 1 - means > LIMITS.turned * (1 - together)
     rate = LIMITS.honest_event / len(members)
     ways[means > LIMITS.least_share * together] = 1
-    for client in np.flatnonzero(far & (means < -LIMITS.least_share * together)):
+    opposed = np.flatnonzero(far & (means < -LIMITS.least_share * together))
+    for client in opposed if 2 * len(opposed) <= count else ():
         ways[client] = -far_below(float(means[client]), means[way], rate)
     return ways
 

@@ -78,6 +78,8 @@ class Limits:
     memory: float = 0.9
     # Chosen: the share of its wealth that the second bet puts on reports that are explained.
     stake: float = 0.1
+    # Chosen: the share of all bets that wait for later rounds, should a client stop working then.
+    reserve: float = 0.1
 
     # --- direction (evidence.cohort)
     # Tuned (development seeds of the models benchmark, 0043): who is turned round lies farther from

@@ -207,12 +207,14 @@ class Merit:
         assert gate.evidence is not None, "the gate says what is explained"
         nobody = np.zeros(inputs.clients, dtype=np.bool_)
         named = nobody if inputs.named is None or self.naming == 0 else inputs.named
-        known, public = gate.evidence.replayed, gate.evidence.explained
+        assert not isinstance(inputs.updates, Signals)
+        moved = np.count_nonzero(inputs.updates, axis=1)
+        # Few parameters are explained by anything; but nothing at all is no work.
+        told = (moved == 0) | (moved >= _parameters_for(inputs, 0))
+        known, public = gate.evidence.replayed & told, gate.evidence.explained
         own, reports = _of_own_past(inputs, left)
         # What reports that are nearly one show each other is no agreement of two clients.
         alike = near_copies(cosine, ~nobody, self.gate.fdr)
-        assert not isinstance(inputs.updates, Signals)
-        moved = np.count_nonzero(inputs.updates, axis=1)
         compared = np.where(alike.alike, np.nan, gate.pairs.z)
         cohort = find_cohort(compared, known | named, inputs.parameters, moved)
         repeated = repeated_reports(own, reports, cohort.members, ~(known | named))
@@ -246,6 +248,12 @@ class Merit:
         )
 
 
+def _parameters_for(inputs: RoundInputs, own: NDArray[np.int64] | int) -> NDArray[np.int64] | int:
+    """Return how many parameters tell what is public in a report, and what so many of its own."""
+    public = 0 if inputs.public is None else len(inputs.public)
+    return LIMITS.parameters_per_vector * (1 + own + public)
+
+
 def _of_own_past(
     inputs: RoundInputs, left: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -257,8 +265,7 @@ def _of_own_past(
         return np.zeros(inputs.clients), np.zeros(inputs.clients, dtype=np.int64)
     moved = np.count_nonzero(np.any(inputs.previous, axis=1), axis=1)
     reports = np.any(inputs.previous, axis=2).sum(axis=1)
-    vectors = 1 + reports + (0 if inputs.public is None else len(inputs.public))
-    held = moved >= LIMITS.parameters_per_vector * vectors
+    held = moved >= _parameters_for(inputs, reports)
     if inputs.sizes is not None:
         held &= reports <= inputs.sizes / LIMITS.parameters_per_vector
     reports = np.where(held, reports, 0)
