@@ -21,10 +21,11 @@ def take_columns(
     """Write the values of each row at `columns` into the same row of `into`."""
     word = f"u{into.itemsize}"  # whatever the bits stand for
     positions = read_only(columns.view(np.uint64))  # of what cannot be negative no sign is checked
+    whole = [read_only(rows[row].view(word)) for row in range(len(into))]
 
     def take(first: int, last: int) -> None:
         for row in range(first, last):
-            _take(read_only(rows[row].view(word)), positions, into[row].view(word))
+            _take(whole[row], positions, into[row].view(word))
 
     deal(take, len(into), least=1 + _TOGETHER // max(len(columns), 1))
 
