@@ -7,6 +7,7 @@ from typing import Any
 
 from fedmerit.experiments.benchmark.files import read_rows, write_rows
 from fedmerit.experiments.fingerprint import Sources
+from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.data.datasets import Dataset
 
 SOURCES = Sources.of("fedmerit.panel.hearing", "fedmerit.simulation.federation")
@@ -24,10 +25,12 @@ class Study:
     row: type
     cells: tuple[str, ...]
     seeds: tuple[int, ...]
-    run: Callable[[str, int, Dataset], list[Any]]
+    run: Callable[[str, int, Any], list[Any]]
 
 
-def run_cells(study: Study, seeds: Sequence[int], data: Dataset, path: Path) -> Iterator[str]:
+def run_cells(
+    study: Study, seeds: Sequence[int], data: Dataset | ClickLog, path: Path
+) -> Iterator[str]:
     """Run what is missing in the file; yield a line after every cell."""
     rows = read_rows(path, study.row)
     code = SOURCES.code.digest

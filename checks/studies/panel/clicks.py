@@ -16,7 +16,8 @@ from fedmerit.experiments.clicks import BASE, DEFAULT
 from fedmerit.panel import estimate
 from fedmerit.simulation.clicks.log import ClickLog
 from fedmerit.simulation.config import FederationConfig
-from fedmerit.simulation.federation import Federation
+from fedmerit.simulation.federation import Federation, FederationState
+from fedmerit.types import ClientRecord
 
 USERS, ROUNDS, LAST = 100, 50, 10
 LOOKED_AT = (10, 25, ROUNDS)
@@ -66,9 +67,10 @@ def config_of(seed: int, kind: str, panel: Panel | None) -> FederationConfig:
     )
 
 
-def run(cell: str, seed: int, data: ClickLog, panel: Panel = PANEL) -> list[ClickRow]:
-    made = Federation(config_of(seed, cell, panel), data)
-    state, values, aucs = made.start(), [], {}
+def run(cell: str, seed: int, data: ClickLog) -> list[ClickRow]:
+    made = Federation(config_of(seed, cell, PANEL), data)
+    state, values = made.start(), []
+    aucs: dict[int, float] = {}
     harms: set[int] = set()
     for number in range(1, made.config.rounds + 1):
         state, record = made.step(state)
@@ -92,11 +94,11 @@ def run(cell: str, seed: int, data: ClickLog, panel: Panel = PANEL) -> list[Clic
     ]
 
 
-def _harms(entry: object) -> bool:
+def _harms(entry: ClientRecord) -> bool:
     return entry.flag is not None and entry.flag.kind is Kind.HARMS
 
 
-def _auc(state: object) -> float:
+def _auc(state: FederationState) -> float:
     """Return the chance that a user's worth exceeds an account's, of those who took part."""
     found = estimate(state.server.book.rounds)
     worth = {int(client): found.of(client)[0] for client in found.people}
