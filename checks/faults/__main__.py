@@ -68,7 +68,7 @@ def page(outcomes: list[Outcome]) -> str:
         "",
         "Written by `make faults`, which provokes every fault of this table for real: bad bytes",
         "at every door, dishonest clients, processes killed inside a round, full and read-only",
-        "disks, odd clocks. A row is *ok* if what was expected is what was seen. *FAILS* means",
+        "disks, odd clocks. A fault is *ok* if what was expected is what was seen. *FAILS* means",
         "that it was something else, *CRASHES* that an exception came out which is not one of",
         "fedmerit's, *not run* that this machine does not allow to provoke it.",
         "",
@@ -79,7 +79,7 @@ def page(outcomes: list[Outcome]) -> str:
         "they train, and who is not excluded has FedAvg's weight. They now have rows of their own",
         "with the settings that are recommended against them. See the limits.",
         "",
-        f"{len(outcomes)} rows: " + ", ".join(f"{counts[v]} {v}" for v in sorted(counts)) + ".",
+        f"{len(outcomes)} faults: " + ", ".join(f"{counts[v]} {v}" for v in sorted(counts)) + ".",
         "",
         "## Known to fail",
         "",
@@ -89,14 +89,21 @@ def page(outcomes: list[Outcome]) -> str:
         "",
         "| kind | entry | fault | seen |",
         "|---|---|---|---|",
-        *(
-            f"| {o.fault.kind} | {o.fault.entry} | {cell(o.fault.name)} | {cell(o.seen)} |"
-            for o in outcomes
-            if o not in bad
-        ),
+        *_alike([outcome for outcome in outcomes if outcome not in bad]),
         "",
     ]
     return "\n".join(lines)
+
+
+def _alike(outcomes: list[Outcome]) -> list[str]:
+    """Return one line for the faults of an entry of which the same was seen."""
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for o in outcomes:
+        names.setdefault((o.fault.kind, o.fault.entry, o.seen), []).append(cell(o.fault.name))
+    return [
+        f"| {kind} | {entry} | {'; '.join(faults)} | {cell(seen)} |"
+        for (kind, entry, seen), faults in names.items()
+    ]
 
 
 def _table(outcomes: list[Outcome]) -> list[str]:

@@ -137,6 +137,10 @@ def _draw(axes: Sequence[Axis]) -> None:
                 sizes, seconds, "o-", label=f"{label} (~{exponent(curve, upper=True):.2f})"
             )
         panel.set_xlabel(axis.title)
+        panel.minorticks_off()
+        # Powers as plain text: Matplotlib draws its own letter by letter.
+        for numbers in (panel.xaxis, panel.yaxis):
+            numbers.set_major_formatter(lambda value, _: f"{value:,g}")
         panel.grid(alpha=0.3)
         panel.legend(fontsize=8)
     panels[0].set_ylabel("seconds")
