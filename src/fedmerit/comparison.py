@@ -362,6 +362,26 @@ def cosines_to_mean(products: Matrix, weights: NDArray[np.float64]) -> NDArray[n
     return np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
 
 
+def changes(updates: FloatArray, previous: FloatArray, least: float) -> tuple[Matrix, Matrix]:
+    """Return cosines of how reports changed since each client's one before, (k, k) each.
+
+    First of whole changes, then of what does not lie along the earlier report: lengths change for
+    everybody as rates of learning fall. 0 for a client without an earlier report, or of whose
+    report no more than the share `least` is new. The newest of `previous`, (k, n, d), stands before
+    zeros.
+    """
+    whole, turned = np.zeros_like(updates), np.zeros_like(updates)
+    for client, reports in enumerate(previous):
+        known = np.flatnonzero(np.any(reports, axis=1))
+        if not len(known):
+            continue
+        report, before = updates[client].astype(np.float64), reports[known[-1]].astype(np.float64)
+        left = report - (report @ before) / (before @ before) * before
+        if np.linalg.norm(left) > least * np.linalg.norm(report):
+            whole[client], turned[client] = report - before, left
+    return cosines(gram(whole)), cosines(gram(turned))
+
+
 def off_diagonal(matrix: Matrix) -> Matrix:
     """Copy with NaN on the diagonal: nobody is compared with itself."""
     result = matrix.copy()

@@ -201,8 +201,10 @@ class Evidence:
     members : (k,) bool
         Who belongs to the cohort: those whose work the round itself shows.
     way : (k,) int
-        -1 for who points against the cohort, as one in a hundred clients that work might; 1 for who
-        points along with it; 0 where neither can be told.
+        -1 for who points against the cohort and answers the model against it, as one in a hundred
+        clients that work might; 1 for who does either along with it; 0 where nobody can tell.
+    power : (k,) float
+        The chance that a report that is turned round would be seen as such in this round.
     """
 
     agreement: NDArray[np.float64]
@@ -214,6 +216,7 @@ class Evidence:
     copies: NDArray[np.float64]
     members: NDArray[np.bool_]
     way: NDArray[np.int8]
+    power: NDArray[np.float64]
 
     @property
     def relative(self) -> NDArray[np.float64]:

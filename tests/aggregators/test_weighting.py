@@ -80,6 +80,7 @@ def evidence_of(agreement=(1.0, 1.0, 1.0), copies=(1, 1, 1)):
         copies=np.array(copies, dtype=float),
         members=everybody,
         way=np.zeros(3, dtype=np.int8),
+        power=np.zeros(3),
     )
 
 

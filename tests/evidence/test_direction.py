@@ -5,7 +5,7 @@ import pytest
 
 from fedmerit import Flag, Kind, Watch
 from fedmerit.evidence.bets import Wealth, bet
-from fedmerit.evidence.cohort import ways_of
+from fedmerit.evidence.cohort import balancing, ways_of
 from fedmerit.types import Contributions
 from tests.evidence.cohorts import result_from
 
@@ -160,6 +160,42 @@ def test_nobody_is_turned_round_by_fewer_than_twice_as_many(rng):
     updates[:5] *= -1
     found = ways_of(cosines_of(updates), np.ones(12, dtype=bool), np.ones(12, dtype=bool))
     assert found.tolist() == [0] * 5 + [1] * 7
+
+
+def test_who_balances_all_the_others_is_not_turned_round(rng):
+    """Eleven want a little of one thing, and one client alone holds what they lack."""
+    common = rng.normal(size=4000)
+    updates = np.vstack([-common, 0.1 * (common + 0.5 * rng.normal(size=(11, 4000)))])
+    everybody = np.ones(12, dtype=bool)
+
+    def told(weights):
+        # The median of what is usual caps a pull, so the eleven are heard in full.
+        balances = balancing(updates @ updates.T, weights, everybody)
+        return balances.tolist(), ways_of(cosines_of(updates), everybody, everybody, balances)[0]
+
+    assert ways_of(cosines_of(updates), everybody, everybody)[0] == -1
+    updates[0] *= 0.9  # as long as nine of the others together, but heard as two
+    assert told(np.ones(12)) == ([False] * 12, -1)
+    updates[1:9] = 0.1 * 0.25 * rng.normal(size=(8, 4000))  # eight have no wish any more
+    updates[0] /= 4
+    assert told(np.ones(12))[0] == [True] + [False] * 11
+
+
+@pytest.mark.parametrize("claimed", [1, 10, 1000])
+def test_no_claim_of_size_or_length_makes_a_flip_balance_the_others(rng, claimed):
+    updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
+    updates[0] *= -claimed
+    weights = np.where(np.arange(12) == 0, claimed, 1.0)
+    assert not balancing(updates @ updates.T, weights, np.ones(12, dtype=bool)).any()
+
+
+def test_what_is_balanced_by_hand():
+    """Two pull 2 and 1 one way, one pulls 1.5 back: half of 3, so it balances them."""
+    updates = np.array([[2.0], [1.0], [-1.5]])
+    members = np.ones(3, dtype=bool)
+    assert balancing(updates @ updates.T, np.ones(3), members).tolist() == [False, False, True]
+    updates[2] = -1.4
+    assert not balancing(updates @ updates.T, np.ones(3), members).any()
 
 
 def test_the_latest_reason_is_told():

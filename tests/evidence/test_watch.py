@@ -48,6 +48,7 @@ def evidence_of(agreement, rng, explained=0.0):
         copies=ones,
         members=inside,
         way=np.zeros(40, dtype=np.int8),
+        power=np.zeros(40),
     )
 
 
@@ -112,6 +113,7 @@ def test_chance_of_ever_flagging_a_weak_worker_is_bounded(least, rng):
             copies=ones.copy(),
             members=np.ones(clients, dtype=bool),
             way=np.zeros(clients, dtype=np.int8),
+            power=np.zeros(clients),
         )
         known = bet(known, names, Contributions.of("", 0 * ones, evidence=evidence))
         ever = np.maximum(ever, [known[name].independent for name in names])

@@ -57,7 +57,7 @@ def test_dependent_columns_do_no_harm(rng):
 def test_signs_and_deviations_of_residuals(rng):
     d = 60
     starts = np.array([0, d, d])
-    public = rng.normal(size=(1, d))
+    public = rng.uniform(1, 2, size=(1, d))
     updates = np.stack([2 * public[0], 2 * public[0], np.zeros(d)])
     updates[1, :5] += 1.0
     updates[1, 5:10] -= 1.0
@@ -84,6 +84,31 @@ def test_what_a_report_leaves_at_zero_is_a_tie(rng):
     assert (signals[0, 400:] != TIE).all()
 
 
+def test_what_is_a_function_of_the_first_public_vector_is_public(rng):
+    """Steps at its zero and at its quarters, and lines between them; another vector is not."""
+    d = 1200
+    starts, public = np.array([0, 400, d]), rng.normal(size=(2, d))
+    axes = public_axes(public, starts)
+    for begin, end in ((0, 400), (400, d)):
+        g, part = public[0, begin:end], axes[:, begin:end]
+        assert part @ part.T == pytest.approx(np.eye(len(axes)), abs=1e-12)
+        ordered = np.sort(g)
+        steps = [1.0 * (g >= ordered[(end - begin) * n // 4]) for n in (1, 2, 3)]
+        for function in (np.ones_like(g), g, public[1, begin:end], np.sign(g), *steps):
+            assert part.T @ (part @ function) == pytest.approx(function, abs=1e-9)
+        strange = rng.normal(size=end - begin)
+        assert np.abs(strange - part.T @ (part @ strange)).max() > 1
+
+
+def test_few_parameters_are_not_cut_in_parts(rng):
+    """Of 130 there are halves, of 60 the signs alone; and where all are equal, not even these."""
+    g = rng.normal(size=(1, 250))
+    g[0, 190:] = 1.5
+    axes = public_axes(g, np.array([0, 130, 190, 250]))
+    parts = ((0, 130), (130, 190), (190, 250))
+    assert [np.any(axes[:, a:b], axis=1).sum() for a, b in parts] == [4, 3, 1]
+
+
 def test_private_parts_are_the_remainders_of_least_squares(rng):
     k, d = 3, 300
     updates = rng.normal(size=(k, d))
@@ -97,8 +122,11 @@ def test_private_parts_are_the_remainders_of_least_squares(rng):
         RoundInputs(updates, public, previous=previous), starts, public_axes(public, starts)
     )
     for begin, end in ((0, 130), (130, d)):
+        first = public[0, begin:end]
+        shapes = [np.sign(first), first >= np.sort(first)[(end - begin) // 2]]
         for i in range(k):
             columns = [np.ones(end - begin), *public[:, begin:end], *previous[i, :, begin:end]]
+            columns += shapes
             design = np.stack(columns, axis=1)
             target = updates[i, begin:end]
             left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]

@@ -30,6 +30,7 @@ EVIDENCE = {
         "copies",
         "members",
         "way",
+        "power",
     )
 }
 TELLS = {

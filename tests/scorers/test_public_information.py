@@ -35,6 +35,9 @@ def riders(world):
         "disguised": g + world.noise(0.3 * g.std()),
         "sign mimic": signs * np.abs(g),
         "root": np.sign(g) * np.sqrt(np.abs(g)),
+        "signs": np.sign(g) * np.abs(g).mean(),
+        "largest tenth": np.where(np.abs(g) >= np.quantile(np.abs(g), 0.9), g, 0.0),
+        "clipped": np.clip(g, *np.quantile(g, (0.2, 0.8))),
     }
 
 

@@ -15,10 +15,11 @@ events are
   client that is independent of the cohort (Kelly's): nothing in rounds in which the cohort itself
   hardly agrees, at most nine tenths, so that one odd round decides nothing;
 - public information or the client's own past explains the report (`fedmerit.evidence.cohort`), and
-  what is left of it shows no work, neither here nor over the last rounds, or
-- the report points against the cohort (`fedmerit.evidence.cohort`). The share is a tenth, and a
-  round in which the client points along with the cohort takes back what one such event has gained:
-  data of one's own pull back and forth, who is turned round is so in every round.
+  what is left of it shows no work, neither here nor over the last rounds; the share is a tenth; or
+- the report points against the cohort, and its change since the client's last one against theirs
+  (`fedmerit.evidence.cohort`). The share is Kelly's as for the first. A round in which the client
+  points or changes along with the cohort takes back what such an event would have gained: data of
+  one's own pull back and forth, who is turned round is so in every round.
 
 The first wealth counts as evidence only as long as the client's agreement of its last rounds, taken
 together, is not what one of a hundred independent clients has at most. Who agrees much less than a
@@ -105,13 +106,14 @@ def bet(
         # What stands from earlier rounds says no more than is known here.
         reason = flag if flag is not None and flag.accuses and flag.kind not in _STANDS else None
         if result.evidence is not None:
-            way = int(result.evidence.way[row])
+            way, power = int(result.evidence.way[row]), result.evidence.power[row : row + 1]
             worked = bool(result.evidence.members[row])
             replayed = _event(bool(result.evidence.replayed[row]))
-            reversed_ = _event(way < 0)
-            if way > 0:
+            stake = _stake(power)
+            reversed_ = float(_gain(stake, np.array([way < 0]))[0])
+            if way > 0 and before.reversed > 0:
                 # Who points along with the others takes back what a round against them told.
-                reversed_ = -_event(True) if before.reversed > 0 else _event(False)
+                reversed_ = -float(_gain(stake, np.array([True]))[0])
             reason = reason or (Flag(Kind.REVERSED) if way < 0 else None)
         after[client] = Wealth(
             _wealth(before.independent, float(gains[row]), before.rounds),
@@ -177,10 +179,13 @@ def _gains_by_independence(evidence: Evidence | None, clients: int) -> NDArray[n
     least = evidence.least / evidence.deviation
     below = np.minimum(least - upper_quantile(LIMITS.honest_event), LIMITS.significant)
     power = 1 - upper_tail(below)  # chance of the event for an independent client
-    stake = np.clip(
-        (power - LIMITS.honest_event) / (1 - LIMITS.honest_event), 0.0, LIMITS.largest_stake
-    )
-    return _gain(stake, evidence.agreement / evidence.deviation < below)
+    return _gain(_stake(power), evidence.agreement / evidence.deviation < below)
+
+
+def _stake(power: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what pays best on an event that has the chance `power` for who does not work."""
+    share = (power - LIMITS.honest_event) / (1 - LIMITS.honest_event)
+    return np.clip(share, 0.0, LIMITS.largest_stake)
 
 
 @dataclass(frozen=True)

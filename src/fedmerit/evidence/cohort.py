@@ -8,8 +8,9 @@ of this cohort would, with a stated chance of an error; and where the round cann
 nobody is judged.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import erfc, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from fedmerit.evidence.limits import LIMITS
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import Contributions, Evidence, FloatArray
 
+_TINY = 1e-300
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
@@ -46,6 +48,25 @@ class Copies:
     alike: Booleans
     group_size: NDArray[np.int64]
     twin: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Who points against the cohort, and who is turned round, (k,) each.
+
+    Attributes
+    ----------
+    against : (k,) bool
+        Who points against the members in this round.
+    way : (k,) int
+        -1 for who is turned round, 1 for who is surely not, 0 where neither can be told.
+    power : (k,) float
+        The chance that a report that is turned round would be seen as such.
+    """
+
+    against: Booleans
+    way: NDArray[np.int8]
+    power: Floats
 
 
 @dataclass(frozen=True)
@@ -92,9 +113,10 @@ class Cohort:
         explained: Floats,
         replayed: Booleans,
         copies: Floats | None = None,
-        way: NDArray[np.int8] | None = None,
+        ways: Ways | None = None,
     ) -> Evidence:
         """Return it as the evidence of a round; nobody copies or points any way by default."""
+        nobody = np.zeros(len(self.members))
         return Evidence(
             self.agreement,
             np.full(len(self.members), self.typical),
@@ -104,7 +126,8 @@ class Cohort:
             replayed,
             np.ones(len(self.members)) if copies is None else copies,
             self.members,
-            np.zeros(len(self.members), dtype=np.int8) if way is None else way,
+            nobody.astype(np.int8) if ways is None else ways.way,
+            nobody if ways is None else ways.power,
         )
 
 
@@ -288,37 +311,67 @@ def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
         label = lowest
 
 
-def ways_of(cosine: Floats, members: Booleans, present: Booleans) -> NDArray[np.int8]:
-    """Return who points against the cohort, -1, and who along with it, 1, by cosines of updates.
+def ways_of(
+    cosine: Floats, members: Booleans, present: Booleans, changed: Sequence[Floats] = ()
+) -> Ways:
+    """Return who points against the cohort, by cosines of updates and of their changes, (k, k).
 
-    Pulled its own way, an honest client points against the others once the model is past what its
-    data want and little is left that the others have in common. So a negative mean cosine says
-    nothing by itself. A client points against the members that share a way if it does so at least
-    a third as much as they point together, if it lies `LIMITS.turned` times as far from them as
-    they lie from each other (mean squared distance of directions), and if its mean cosine lies
-    below a prediction interval of their own, but for one round in a hundred over all clients. Where
-    fewer than seven share a way, or not most of those `present`, (k,), or not twice as many as lie
-    against them, nobody does: some against others are two populations. Who points along with them
-    at least a third as much as they do is not turned round now.
+    A client points against the members that share a way if it does so at least a third as much as
+    they point together, and below a prediction interval of theirs, but for one round in a hundred
+    over all clients. Honest clients do, too, and some in every round: who alone holds a class, or
+    has other names for labels, wants what the others do not.
+
+    But the model moves for all alike, and descent on any data answers alike: what a step has gained
+    is wanted less. So changes of honest reports from round to round point along with each other, or
+    have nothing to do with each other. Those of reports that are turned round point against the
+    others'. So a client is turned round if it points against the members and its change lies
+    farther below nothing than theirs are spread, but for one round in a hundred, in each of the
+    ways to look at a change that are given. Who points along with them, or changes along, at least
+    a third as much as they do, is not turned round.
+
+    Where fewer than seven share a way, or not most of those `present`, (k,), nobody can tell.
     """
-    ways = np.zeros(len(members), dtype=np.int8)
+    clients = len(members)
+    against, way = np.zeros_like(members), np.zeros(clients, dtype=np.int8)
+    nothing = Ways(against, way, np.zeros(clients))
     fewest = LIMITS.fewest_usual - 1
     if members.sum() < fewest:
-        return ways
-    way = members & (with_most(cosine, members) > 0)
-    count = int(way.sum())
-    if count < fewest or not most_of(way, present):
-        return ways
-    means = (cosine[:, way].sum(axis=1) - way) / (count - way)
-    together = float(np.mean(means[way]))
-    # Of two directions, the squared distance is 2 (1 - cosine).
-    far = 1 - means > LIMITS.turned * (1 - together)
-    rate = LIMITS.honest_event / len(members)
-    ways[means > LIMITS.least_share * together] = 1
-    opposed = np.flatnonzero(far & (means < -LIMITS.least_share * together))
-    for client in opposed if 2 * len(opposed) <= count else ():
-        ways[client] = -far_below(float(means[client]), means[way], rate)
-    return ways
+        return nothing
+    shared = members & (with_most(cosine, members) > 0)
+    if shared.sum() < fewest or not most_of(shared, present):
+        return nothing
+    means, together, spread = _with_each_other(cosine, shared)
+    least = LIMITS.least_share * together
+    against = means < min(-least, together - _below(shared, LIMITS.honest_event / clients) * spread)
+    way[means > least] = 1
+    turned, power = against.copy(), np.ones(clients)
+    for change in changed:
+        told = np.any(change, axis=1)
+        if (shared & told).sum() < fewest:
+            return Ways(against, way, nothing.power)
+        means, together, spread = _with_each_other(change, shared & told)
+        below = _below(shared & told, LIMITS.honest_event) * spread
+        # Of reports that are turned round, changes lie about as far on the other side.
+        seen = erfc((below - together) / max(spread, _TINY) / sqrt(2)) / 2
+        power = np.where(told, np.minimum(power, seen), 0.0)
+        turned &= told & (means < -below)
+        way[told & (means > max(LIMITS.least_share * together, 0.0))] = 1
+    if not changed:
+        return Ways(against, way, nothing.power)
+    way[turned] = -1
+    return Ways(against, way, power)
+
+
+def _with_each_other(cosine: Floats, some: Booleans) -> tuple[Floats, float, float]:
+    """Return each client's mean cosine with `some` others, (k,), the mean of theirs, its spread."""
+    means: Floats = (cosine[:, some].sum(axis=1) - some) / (some.sum() - some)
+    return means, float(np.mean(means[some])), float(np.std(means[some], ddof=1))
+
+
+def _below(some: Booleans, rate: float) -> float:
+    """Return how many spreads below the mean of `some` one more of them lies, but for `rate`."""
+    count = int(some.sum())
+    return student_quantile(rate, count - 1) * sqrt(1 + 1 / count)
 
 
 def with_most(cosine: Floats, members: Booleans) -> Floats:

@@ -81,11 +81,9 @@ class Limits:
     # Chosen: the share of all bets that wait for later rounds, should a client stop working then.
     reserve: float = 0.1
 
-    # --- direction (evidence.cohort)
-    # Tuned (development seeds of the models benchmark, 0043): who is turned round lies farther from
-    # the others than so many times what these lie from each other; honest clients came to 1.53. An
-    # exact reversal is told where the others have a mean cosine of a quarter or more.
-    turned: float = 5 / 3
+    # --- direction (evidence.past)
+    # Chosen: a report of which less than a tenth is new does not answer what the model did.
+    changed: float = 0.1
 
     # --- judges and bets on harm (panel.trust, panel.harm)
     # Chosen, as for the length of updates: nobody speaks more than twice as loud as is usual.

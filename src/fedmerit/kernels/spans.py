@@ -11,32 +11,55 @@ from numpy.typing import NDArray
 from fedmerit.kernels.threads import deal
 
 Matrix = NDArray[np.float64]
+QUARTERS = 4  # parts of a stratum by the first public vector
+_LEAST_PART = 64  # parameters
 _LANES = 16
+_CELLS = 4  # of a stratum, by the first public vector
+_LEAST_CELL = 64  # parameters
 _SPANNED = 1e-6  # what others leave of a public vector, if no more, is its rounding
 
 
 def public_axes(
     public: NDArray[np.floating] | None, starts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return orthonormal rows, (1 + r, d), that span a constant and the `public` vectors, (r, d).
+    """Return orthonormal rows, (n, d), that span a constant and the `public` vectors, (r, d).
 
     They do so in each stratum: s holds the parameters ``starts[s]:starts[s + 1]``. Public vectors
     may be almost one: their coefficients would be large and cancel, and what rounding leaves of
     that would be the same for everybody.
+
+    What is computed from a public vector parameter by parameter is public, too: its signs, its
+    roots, its largest tenth. Strata by the first vector make every such function nearly linear
+    where they are many. A small model has few, so the rows also span the signs of that vector, and
+    a constant in each quarter of a stratum by it.
     """
-    count = 0 if public is None else len(public)
-    axes = np.empty((1 + count, int(starts[-1])))
+    known = 1 if public is None else 1 + len(public)
+    axes = np.zeros((known if public is None else known + QUARTERS, int(starts[-1])))
 
     def orthonormal(first: int, last: int) -> None:
         for begin, end in zip(starts[first:last], starts[first + 1 : last + 1], strict=True):
-            own = np.ones((1 + count, end - begin))
+            own = np.zeros((len(axes), end - begin))
+            own[0] = 1.0
             if public is not None:
-                own[1:] = public[:, begin:end]
+                own[1:known] = public[:, begin:end]
+                _write_shapes(own[1], own[known:])
             make_axes(own, _SPANNED)
             axes[:, begin:end] = own
 
     deal(orthonormal, len(starts) - 1)
     return axes
+
+
+def _write_shapes(vector: NDArray[np.float64], into: Matrix) -> None:
+    """Write the signs of a vector, and where it is in its upper three, two and one quarters.
+
+    A part must have enough parameters to tell its mean: of few there are fewer parts.
+    """
+    into[0] = np.sign(vector)
+    parts = min(QUARTERS, len(vector) // _LEAST_PART)
+    ordered = np.sort(vector)
+    for part in range(1, parts):
+        into[part] = vector >= ordered[len(vector) * part // parts]
 
 
 @njit(cache=True, nogil=True)

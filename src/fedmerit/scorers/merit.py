@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.comparison import (
+    changes,
     cosines,
     draw_panels,
     float_updates,
@@ -156,6 +157,8 @@ class Merit:
         unknown, private = private_parts(inputs, starts, axes)
         cosine, left = private_cosines(private, products, LIMITS.rounding)
         whole = cosines(products)
+        earlier = inputs.previous
+        changed = () if earlier is None else changes(reports, earlier, LIMITS.changed)
         pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)
         worked = self._who_worked(inputs, gate, cosine, left)
         members, shown, past = worked.cohort.members, worked.shown, _past(inputs)
@@ -168,17 +171,16 @@ class Merit:
         tells, testimony = tell(private, left, inputs.testimony, reports, norms, same, counted)
         information = shrunk(tells, shown, past) / accounts
         alone = once(same)
-        way = ways_of(whole, members & alone, worked.present & alone)
-        against = way < 0
+        ways = ways_of(whole, members & alone, worked.present & alone, changed)
         evidence = worked.cohort.evidence(
-            worked.explained_share, worked.replayed | worked.repeated, accounts, way
+            worked.explained_share, worked.replayed | worked.repeated, accounts, ways
         )
         return Contributions.of(
             "merit",
-            # Who is turned round has nothing to tell, whoever it is turned round with.
-            np.where(against, 0.0, information),
+            # Who points against the others tells them nothing, whoever points there with it.
+            np.where(ways.against, 0.0, information),
             flags=[
-                worked.flag(row, names, bool(against[row]), bool(apart[row]))
+                worked.flag(row, names, bool(ways.against[row]), bool(apart[row]))
                 for row in range(inputs.clients)
             ],
             eligible=~worked.accused,
