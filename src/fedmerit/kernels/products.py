@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from fedmerit.kernels.compiling import read_only
 from fedmerit.kernels.threads import deal
 
+Matrix = NDArray[np.float64]
 _LANES = 64
+_VECTOR = 8  # rows are filled up to so many numbers: what is left over is not vectorised
 _TOGETHER = 1 << 15  # products that a thread takes at least
 
 
@@ -25,6 +27,13 @@ def inner_products(
     """
     multiply = partial(_multiply, read_only(rows), read_only(others), pairs, result)
     deal(multiply, len(pairs), least=1 + _TOGETHER // max(rows.shape[1], 1))
+
+
+def turned(rows: Matrix) -> Matrix:
+    """Return the rows, (k, n), as columns, (n, width), filled up with zeros."""
+    columns = np.zeros((rows.shape[1], -(-len(rows) // _VECTOR) * _VECTOR))
+    columns[:, : len(rows)] = rows.T
+    return columns
 
 
 def products_between(
@@ -64,3 +73,40 @@ def _multiply(
         for p in range(whole, size):
             total += np.float64(left[p]) * np.float64(right[p])
         result[pair] = total
+
+
+@njit(cache=True, nogil=True)
+def room_for(size: int, width: int) -> Matrix:
+    """Return rows of zeros, at least so wide that all of them can be worked on as vectors."""
+    room = np.empty((size, (width + _VECTOR - 1) // _VECTOR * _VECTOR))
+    for n in range(size):
+        for r in range(room.shape[1]):
+            room[n, r] = 0.0
+    return room
+
+
+@njit(cache=True, nogil=True)
+def accumulate(left: Matrix, right: Matrix, totals: Matrix) -> None:
+    """Add ``right @ left`` to the totals, eight terms at a time, always in the same order.
+
+    `left` is (n, width), `right` (lanes, n), and `totals` (lanes, width): few enough to stay close.
+    """
+    size, width = left.shape
+    lanes = right.shape[0]
+    eights = size - size % 8
+    for n in range(0, eights, 8):
+        a, b, c, d = left[n], left[n + 1], left[n + 2], left[n + 3]
+        e, f, g, h = left[n + 4], left[n + 5], left[n + 6], left[n + 7]
+        for i in range(lanes):
+            total, line = totals[i], right[i]
+            p, q, s, t = line[n], line[n + 1], line[n + 2], line[n + 3]
+            w, x, y, z = line[n + 4], line[n + 5], line[n + 6], line[n + 7]
+            for r in range(width):
+                one = (a[r] * p + b[r] * q) + (c[r] * s + d[r] * t)
+                total[r] += one + ((e[r] * w + f[r] * x) + (g[r] * y + h[r] * z))
+    for n in range(eights, size):
+        a = left[n]
+        for i in range(lanes):
+            total, w = totals[i], right[i, n]
+            for r in range(width):
+                total[r] += a[r] * w
