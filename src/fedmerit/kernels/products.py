@@ -47,6 +47,17 @@ def products_between(
     return result.reshape(shape)
 
 
+def products_of_few(rows: Matrix, others: Matrix) -> Matrix:
+    """Return the inner products of the rows, (k, d), and the others, (n, d): (k, n).
+
+    They are few, and fit into the cache: a library would wake threads for these.
+    """
+    columns = turned(others)
+    totals = np.zeros((len(rows), columns.shape[1]))
+    accumulate(columns, rows, totals)
+    return totals[:, : len(others)]
+
+
 @njit(cache=True, nogil=True)
 def _multiply(
     rows: NDArray[np.floating],
