@@ -10,7 +10,7 @@ from fedmerit.kernels.compiling import read_only
 from fedmerit.kernels.threads import deal
 
 Matrix = NDArray[np.float64]
-_LANES = 64
+_LANES = 16
 _VECTOR = 8  # rows are filled up to so many numbers: what is left over is not vectorised
 _TOGETHER = 1 << 15  # products that a thread takes at least
 
@@ -67,17 +67,22 @@ def _multiply(
     begin: int,
     end: int,
 ) -> None:
-    sums = np.empty(_LANES)  # with one running sum each addition would wait for the one before
+    # Many sums, and four products for each: with few each addition would wait for the one before.
+    sums = np.empty(_LANES)
     size = rows.shape[1]
-    whole = size // _LANES * _LANES
+    whole = size // (4 * _LANES) * (4 * _LANES)
     for pair in range(begin, end):
         left, right = rows[pairs[pair, 0]], others[pairs[pair, 1]]
         for lane in range(_LANES):
             sums[lane] = 0.0
-        for first in range(0, whole, _LANES):
-            a, b = left[first : first + _LANES], right[first : first + _LANES]
+        for first in range(0, whole, 4 * _LANES):
+            a, b = left[first : first + 4 * _LANES], right[first : first + 4 * _LANES]
             for lane in range(_LANES):
-                sums[lane] += np.float64(a[lane]) * np.float64(b[lane])
+                w = np.float64(a[lane]) * np.float64(b[lane])
+                x = np.float64(a[lane + _LANES]) * np.float64(b[lane + _LANES])
+                y = np.float64(a[lane + 2 * _LANES]) * np.float64(b[lane + 2 * _LANES])
+                z = np.float64(a[lane + 3 * _LANES]) * np.float64(b[lane + 3 * _LANES])
+                sums[lane] += (w + x) + (y + z)
         total = 0.0
         for lane in range(_LANES):
             total += sums[lane]
