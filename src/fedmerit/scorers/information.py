@@ -291,9 +291,12 @@ def tell(
         if middle > 0 and of_past > 0:
             past = middle + (past - of_past) * min(middle / of_past, 1.0)
             told = np.where(left > 0, share * now + (1 - share) * past, 0.0)
-    testimony: FloatArray = units * share.astype(units.dtype)[:, None]
-    testimony += before * (1 - share).astype(units.dtype)[:, None]
-    return told, testimony
+    newest, older = share.astype(units.dtype), (1 - share).astype(units.dtype)
+    for row, testimony in enumerate(units):  # a client at a time: without large copies
+        testimony *= newest[row]
+        if known[row]:
+            testimony += before[row] * older[row]
+    return told, units
 
 
 def _units(private: FloatArray, lengths: Values) -> FloatArray:
