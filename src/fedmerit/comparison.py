@@ -379,8 +379,10 @@ def private_parts(
     """
     updates, previous = inputs.updates, inputs.previous
     assert not isinstance(updates, Signals)
-    unknown: FloatArray = np.empty_like(updates)
-    private: FloatArray = unknown if previous is None else np.empty_like(updates)
+    # One block of memory for both: pages of large blocks are large as well.
+    parts = np.empty((1 if previous is None else 2, *updates.shape), dtype=updates.dtype)
+    unknown: FloatArray = parts[0]
+    private: FloatArray = parts[-1]
 
     def regress(first: int, last: int) -> None:
         for begin, end in pairwise(starts[first : last + 1]):
