@@ -118,9 +118,10 @@ def sample_parameters(
 def restrict(inputs: RoundInputs, positions: NDArray[np.int64]) -> RoundInputs:
     """Return the round with the parameters at `positions`, in that order."""
     updates = inputs.updates
-    levels = isinstance(updates, Signals)
-    whole = [updates.values if levels else updates, inputs.public, inputs.previous, inputs.testimony]
-    values, public, previous, testimony = _take_all(whole, positions)
+    reports = updates.values if isinstance(updates, Signals) else updates
+    values, public, previous, testimony = _take_all(
+        (reports, inputs.public, inputs.previous, inputs.testimony), positions
+    )
     assert values is not None, "a round has updates"
     return replace(
         inputs,

@@ -88,7 +88,7 @@ class Sketches:
             known = np.concatenate((known, public[:, self.places].astype(np.float64)))
         known = _units(known)
         reports = updates[:, self.places].astype(np.float64)
-        usable = np.isfinite(reports).all(axis=1)
+        usable = np.array([np.isfinite(report).all() for report in reports])
         reports[~usable] = 0.0
         regression = _Regression(known, reports)
         for row, client in enumerate(clients):

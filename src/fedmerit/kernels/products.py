@@ -6,8 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fedmerit.kernels.compiling import read_only
-from fedmerit.kernels.threads import deal
+from fedmerit.kernels.threads import deal, read_only
 
 Matrix = NDArray[np.float64]
 _LANES = 16

@@ -75,7 +75,7 @@ def _total(sums: NDArray[np.float64]) -> float:
         for lane in range(half):
             sums[lane] += sums[lane + half]
         half //= 2
-    total = sums[0]
+    total: float = sums[0]
     for lane in range(_LANES):
         sums[lane] = 0.0
     return total
@@ -85,7 +85,8 @@ def _total(sums: NDArray[np.float64]) -> float:
 def _length(vector: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
     """Return the length of a vector; `sums`, zeros, are room to work in, as below."""
     _add_products(vector, vector, sums)
-    return np.sqrt(_total(sums))
+    length: float = np.sqrt(_total(sums))
+    return length
 
 
 @njit(cache=True, nogil=True)

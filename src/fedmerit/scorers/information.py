@@ -130,11 +130,11 @@ def set_apart(
 ) -> tuple[Matrix, Matrix, Matrix]:
     """Return how far differences of pairs point where data do, how large they are, and products.
 
-    Each is (k, k). All vectors, of `rows`, (k, m), and of the `past`, (k, n, m), are taken at length
-    one, or none. The second report of a pair is brought to the scale of the first by what others
-    have in common with either. The squares of the products of their difference with the reports of
-    others and with earlier ones of the two are added up, relative to what they would be for noise
-    of the same size, parameter by parameter: 1 for noise. The products are those of the rows.
+    Each is (k, k). All vectors, of `rows`, (k, m), and of the `past`, (k, n, m), are taken at
+    length one, or none. The second report of a pair is brought to the scale of the first by what
+    others have in common with either. The squares of the products of their difference with the
+    reports of others and with earlier ones of the two are added up, relative to what they would be
+    for noise of the same size, parameter by parameter: 1 for noise. The products are of the rows.
     """
     product, half, known, beside, spread = _sums_of(rows, past, counted)
     seen = product * counted[:, None]  # by those that are counted
@@ -173,7 +173,7 @@ def _sums_of(
     (clients, size), earlier = rows.shape, past.shape[1]
     some = max(_LANES // max(earlier, 1), 1)  # so many clients' pasts together
     edges = np.cumsum((0, clients, clients, clients * earlier, clients, 1))
-    room = np.zeros((_STRETCHES, edges[-1], turned(rows[:, :0]).shape[1]))
+    room = np.zeros((_STRETCHES, edges[-1], turned(np.empty((clients, 0))).shape[1]))
     lengths, of_past = _lengths(rows)[:, None], _lengths(past)[:, :, None]
 
     def add(first: int, last: int) -> None:
