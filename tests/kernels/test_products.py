@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from fedmerit.kernels.products import accumulate, products_between, products_of_few, turned
+from fedmerit.kernels.products import (
+    accumulate,
+    products_between,
+    products_of_few,
+    squares_of,
+    turned,
+)
 from fedmerit.kernels.spans import make_axes, take_off_all, take_off_own
 from tests import naive
 
@@ -14,6 +20,8 @@ def test_products_are_those_of_the_slow_twin(rng, size, kind):
     rows, others = rng.normal(size=(3, size)).astype(kind), rng.normal(size=(9, size)).astype(kind)
     expected = np.array(naive.inner_products(rows, others))
     assert products_between(rows, others) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    squares = np.diagonal(naive.inner_products(others, others))
+    assert squares_of(others) == pytest.approx(squares, rel=1e-12)
     few = products_of_few(rows.astype(np.float64), others.astype(np.float64))
     assert few == pytest.approx(expected, rel=1e-12, abs=1e-12)
 

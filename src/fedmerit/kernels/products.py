@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedmerit.kernels.threads import deal, read_only
 
 Matrix = NDArray[np.float64]
-_LANES = 16
+_LANES = 64
 _VECTOR = 8  # rows are filled up to so many numbers: what is left over is not vectorised
 _TOGETHER = 1 << 15  # products that a thread takes at least
 
@@ -46,6 +46,13 @@ def products_between(
     return result.reshape(shape)
 
 
+def squares_of(rows: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the squared length of each of the rows, (k,)."""
+    squares, own = np.empty(len(rows)), np.arange(len(rows), dtype=np.int64)
+    inner_products(rows, rows, np.column_stack((own, own)), squares)
+    return squares
+
+
 def products_of_few(rows: Matrix, others: Matrix) -> Matrix:
     """Return the inner products of the rows, (k, d), and the others, (n, d): (k, n).
 
@@ -66,22 +73,27 @@ def _multiply(
     begin: int,
     end: int,
 ) -> None:
-    # Many sums, and four products for each: with few each addition would wait for the one before.
+    # Many running sums: with one alone each addition would wait for the one before it. Each is
+    # stored after four additions.
     sums = np.empty(_LANES)
     size = rows.shape[1]
-    whole = size // (4 * _LANES) * (4 * _LANES)
+    whole, fours = size // _LANES * _LANES, size // (4 * _LANES) * (4 * _LANES)
     for pair in range(begin, end):
         left, right = rows[pairs[pair, 0]], others[pairs[pair, 1]]
         for lane in range(_LANES):
             sums[lane] = 0.0
-        for first in range(0, whole, 4 * _LANES):
+        for first in range(0, fours, 4 * _LANES):
             a, b = left[first : first + 4 * _LANES], right[first : first + 4 * _LANES]
             for lane in range(_LANES):
-                w = np.float64(a[lane]) * np.float64(b[lane])
-                x = np.float64(a[lane + _LANES]) * np.float64(b[lane + _LANES])
-                y = np.float64(a[lane + 2 * _LANES]) * np.float64(b[lane + 2 * _LANES])
-                z = np.float64(a[lane + 3 * _LANES]) * np.float64(b[lane + 3 * _LANES])
-                sums[lane] += (w + x) + (y + z)
+                total = sums[lane] + np.float64(a[lane]) * np.float64(b[lane])
+                total += np.float64(a[lane + _LANES]) * np.float64(b[lane + _LANES])
+                total += np.float64(a[lane + 2 * _LANES]) * np.float64(b[lane + 2 * _LANES])
+                total += np.float64(a[lane + 3 * _LANES]) * np.float64(b[lane + 3 * _LANES])
+                sums[lane] = total
+        for first in range(fours, whole, _LANES):
+            a, b = left[first : first + _LANES], right[first : first + _LANES]
+            for lane in range(_LANES):
+                sums[lane] += np.float64(a[lane]) * np.float64(b[lane])
         total = 0.0
         for lane in range(_LANES):
             total += sums[lane]

@@ -24,7 +24,7 @@ from fedmerit.evidence.decisions import (
     student_quantile,
 )
 from fedmerit.evidence.limits import LIMITS
-from fedmerit.kernels.products import accumulate, products_between, turned
+from fedmerit.kernels.products import accumulate, products_between, squares_of, turned
 from fedmerit.kernels.threads import deal
 from fedmerit.types import FloatArray
 
@@ -301,16 +301,13 @@ def tell(
 
 def _units(private: FloatArray, lengths: Values) -> FloatArray:
     """Return the private parts at length one; zeros where there is nothing."""
-    units = np.zeros_like(private)
+    units = np.empty_like(private)
     # In float64: the length of a float32 vector may be no float32.
-    np.divide(
-        private,
-        lengths[:, None],
-        out=units,
-        where=lengths[:, None] > 0,
-        dtype=np.float64,
-        casting="same_kind",
-    )
+    for row, length in enumerate(lengths.tolist()):
+        if length > 0:
+            np.divide(private[row], length, out=units[row], dtype=np.float64, casting="same_kind")
+        else:
+            units[row] = 0.0
     return units
 
 
@@ -329,8 +326,7 @@ def _toward(rows: FloatArray, reports: FloatArray, norms: Values, weights: Matri
         out=np.zeros_like(total),
         where=total > 0,
     )
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    by_chance = lengths / np.sqrt(rows.shape[1])
+    by_chance = np.sqrt(squares_of(rows)) / np.sqrt(rows.shape[1])
     peers = max(int(np.any(weights > 0, axis=0).sum()) - 1, 1)
     error = LIMITS.positive_deviation * by_chance / np.sqrt(peers)
     toward: Values = np.maximum(mean - LIMITS.positive_part * by_chance, error)
