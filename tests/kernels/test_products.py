@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fedmerit.kernels.products import (
+    MANY,
     accumulate,
     products_between,
     products_of_few,
@@ -24,6 +25,15 @@ def test_products_are_those_of_the_slow_twin(rng, size, kind):
     assert squares_of(others) == pytest.approx(squares, rel=1e-12)
     few = products_of_few(rows.astype(np.float64), others.astype(np.float64))
     assert few == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [3, 600])
+def test_products_of_many_rows_are_those_of_the_slow_twin(rng, size):
+    rows, others = rng.normal(size=(MANY + 1, size)), rng.normal(size=(MANY, size))
+    expected = rows @ others.T
+    assert products_between(rows, others) == pytest.approx(expected, rel=1e-12, abs=1e-11)
+    some = np.array(naive.inner_products(rows[:3], others[:3]))
+    assert expected[:3, :3] == pytest.approx(some, rel=1e-12, abs=1e-12)
 
 
 def test_products_are_added_to_what_is_there(rng):

@@ -205,7 +205,6 @@ def _beyond(vector: FloatArray, known: Sequence[FloatArray]) -> Floats:
     """Return what linear regression on what was known leaves."""
     rows = [np.ones(vector.size), *(v.astype(np.float64) for v in known)]
     units = np.stack([row / max(float(np.linalg.norm(row)), 1e-300) for row in rows])
-    products = products_of_few(np.stack([*units, vector]), units)
-    found = np.linalg.lstsq(products[:-1], products[-1], rcond=None)[0]
-    rest: Floats = vector - np.einsum("i,ip->p", found, units)
+    found = np.linalg.lstsq(units @ units.T, units @ vector, rcond=None)[0]
+    rest: Floats = vector - found @ units
     return rest

@@ -11,6 +11,9 @@ from fedmerit.kernels.threads import deal, read_only
 Matrix = NDArray[np.float64]
 _LANES = 64
 _VECTOR = 8  # rows are filled up to so many numbers: what is left over is not vectorised
+MANY = 96  # rows, of which no two stay in the cache as a whole
+# They are taken piece by piece, in so many stretches, a few of them together.
+_STRETCHES, _PIECE, _FEW = 4, 512, 20
 _TOGETHER = 1 << 15  # products that a thread takes at least
 
 
@@ -28,7 +31,7 @@ def inner_products(
     deal(multiply, len(pairs), least=1 + _TOGETHER // max(rows.shape[1], 1))
 
 
-def turned(rows: Matrix) -> Matrix:
+def turned(rows: NDArray[np.floating]) -> Matrix:
     """Return the rows, (k, n), as columns, (n, width), filled up with zeros."""
     columns = np.zeros((rows.shape[1], -(-len(rows) // _VECTOR) * _VECTOR))
     columns[:, : len(rows)] = rows.T
@@ -39,11 +42,33 @@ def products_between(
     rows: NDArray[np.floating], others: NDArray[np.floating]
 ) -> NDArray[np.float64]:
     """Return the inner products of each of the rows, (k, d), with each of the others: (k, n)."""
+    if min(len(rows), len(others)) >= MANY:
+        return _between_many(rows, others)
     shape = (len(rows), len(others))
     result = np.empty(shape[0] * shape[1])
     pairs = np.column_stack(np.divmod(np.arange(len(result)), shape[1])).astype(np.int64)
     inner_products(rows, others, pairs, result)
     return result.reshape(shape)
+
+
+def _between_many(rows: NDArray[np.floating], others: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Do the same piece by piece. Each stretch has sums of its own, which are added in order."""
+    size = rows.shape[1]
+    room = np.zeros((_STRETCHES, len(rows), turned(np.empty((len(others), 0))).shape[1]))
+
+    def add(first: int, last: int) -> None:
+        for stretch in range(first, last):
+            begin, end = (size * n // _STRETCHES for n in (stretch, stretch + 1))
+            for start in range(begin, end, _PIECE):
+                part = slice(start, min(start + _PIECE, end))
+                columns = turned(others[:, part])
+                for top in range(0, len(rows), _FEW):
+                    few = rows[top : top + _FEW, part].astype(np.float64, order="C")
+                    accumulate(columns, few, room[stretch, top : top + _FEW])
+
+    deal(add, _STRETCHES)
+    total: NDArray[np.float64] = room.sum(axis=0)[:, : len(others)]
+    return total
 
 
 def squares_of(rows: NDArray[np.floating]) -> NDArray[np.float64]:
