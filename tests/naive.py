@@ -1,5 +1,6 @@
 """Slow, obvious twins of the kernels: definitions written down as loops over Python numbers."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -176,3 +177,20 @@ def krum_distances(updates, byzantine):
         )
         totals.append(sum(squared[: k - byzantine - 2]))
     return totals
+
+
+def inner_products(rows, others):
+    """Sums without rounding of products in float64."""
+    return [
+        [
+            math.fsum(float(x) * float(y) for x, y in zip(row, other, strict=True))
+            for other in others
+        ]
+        for row in rows
+    ]
+
+
+def unspanned(row, vectors):
+    """What least squares leave of a row."""
+    columns = np.transpose(vectors)
+    return row - columns @ np.linalg.lstsq(columns, row, rcond=None)[0]

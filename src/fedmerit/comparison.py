@@ -376,10 +376,15 @@ def changes(updates: FloatArray, previous: FloatArray, least: float) -> tuple[Ma
         if not len(known):
             continue
         report, before = updates[client].astype(np.float64), reports[known[-1]].astype(np.float64)
-        left = report - (report @ before) / (before @ before) * before
-        if np.linalg.norm(left) > least * np.linalg.norm(report):
+        left = report - _product(report, before) / _product(before, before) * before
+        if _product(left, left) > least**2 * _product(report, report):
             whole[client], turned[client] = report - before, left
     return cosines(gram(whole)), cosines(gram(turned))
+
+
+def _product(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return the inner product, with the same bits for any number of threads."""
+    return float(np.einsum("i,i->", one, other))
 
 
 def off_diagonal(matrix: Matrix) -> Matrix:
@@ -399,8 +404,10 @@ def private_parts(
     """
     updates, previous = inputs.updates, inputs.previous
     assert not isinstance(updates, Signals)
-    unknown: FloatArray = np.empty_like(updates)
-    private: FloatArray = unknown if previous is None else np.empty_like(updates)
+    # One block of memory for both: pages of large blocks are large as well.
+    parts = np.empty((1 if previous is None else 2, *updates.shape), dtype=updates.dtype)
+    unknown: FloatArray = parts[0]
+    private: FloatArray = parts[-1]
 
     def regress(first: int, last: int) -> None:
         for begin, end in pairwise(starts[first : last + 1]):

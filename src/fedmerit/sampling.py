@@ -4,9 +4,10 @@ A stratum is a group of parameters about which the public knows the same. The dr
 updates are in, and its cost does not grow with the model.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, log
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,27 +118,47 @@ def sample_parameters(
 def restrict(inputs: RoundInputs, positions: NDArray[np.int64]) -> RoundInputs:
     """Return the round with the parameters at `positions`, in that order."""
     updates = inputs.updates
+    reports = updates.values if isinstance(updates, Signals) else updates
+    values, public, previous, testimony = _take_all(
+        (reports, inputs.public, inputs.previous, inputs.testimony), positions
+    )
+    assert values is not None, "a round has updates"
     return replace(
         inputs,
-        updates=Signals(take(updates.values, positions), updates.levels)
-        if isinstance(updates, Signals)
-        else take(updates, positions),
-        public=None if inputs.public is None else take(inputs.public, positions),
+        updates=Signals(values, updates.levels) if isinstance(updates, Signals) else values,
+        public=public,
         layers=None if inputs.layers is None else inputs.layers[positions],
-        previous=None if inputs.previous is None else _take_past(inputs.previous, positions),
-        testimony=None if inputs.testimony is None else take(inputs.testimony, positions),
+        previous=previous,
+        testimony=testimony,
     )
 
 
-def _take_past(previous: FloatArray, positions: NDArray[np.int64]) -> FloatArray:
-    clients, reports, parameters = previous.shape
-    taken = take(previous.reshape(clients * reports, parameters), positions)
-    return taken.reshape(clients, reports, len(positions))
+def _take_all(
+    arrays: Sequence[NDArray[Any] | None], positions: NDArray[np.int64]
+) -> list[NDArray[Any] | None]:
+    """Return the columns at `positions` of several arrays, (..., d) each, or None for None.
+
+    Those of one type share one block of memory: pages of large blocks are large as well.
+    """
+    taken: list[NDArray[Any] | None] = [None] * len(arrays)
+    known = {place: array for place, array in enumerate(arrays) if array is not None}
+    for kind in dict.fromkeys(array.dtype for array in known.values()):
+        alike = {place: array for place, array in known.items() if array.dtype == kind}
+        flat = {place: array.reshape(-1, array.shape[-1]) for place, array in alike.items()}
+        rows = take([row for array in flat.values() for row in array], positions, kind)
+        edges = np.cumsum([len(array) for array in flat.values()])[:-1]
+        for (place, array), part in zip(alike.items(), np.split(rows, edges), strict=True):
+            taken[place] = part.reshape(*array.shape[:-1], len(positions))
+    return taken
 
 
-def take(rows: NDArray[_Value], positions: NDArray[np.int64]) -> NDArray[_Value]:
-    """Return the columns at `positions`."""
-    taken = np.empty((rows.shape[0], len(positions)), dtype=rows.dtype)
+def take(
+    rows: Sequence[NDArray[_Value]] | NDArray[_Value],
+    positions: NDArray[np.int64],
+    kind: np.dtype[_Value] | None = None,
+) -> NDArray[_Value]:
+    """Return the columns at `positions` of the rows; `kind` is the type of rows in a list."""
+    taken = np.empty((len(rows), len(positions)), kind or rows.dtype)  # type: ignore[union-attr]
     take_columns(rows, positions, taken)
     return taken
 

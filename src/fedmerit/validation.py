@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedmerit.errors import InvalidInputError, SettingError, UpdatesError, WeightsError
-from fedmerit.kernels.magnitudes import float_bits, largest_bits
+from fedmerit.kernels.levels import float_bits, largest_bits
 from fedmerit.types import MAX_PUBLIC, FloatArray, RoundInputs, Signals
 
 MIN_LEVELS, MAX_LEVELS = 2, 256

@@ -45,13 +45,14 @@ def test_pairs_are_set_apart_as_the_slow_twin_says(rng):
     past = units(rng.normal(size=(9, 3, 300)))
     past[2, 0] = 0
     counted = np.arange(9) != 4
-    towards, apart = set_apart(rows, past, counted)
+    towards, apart, products = set_apart(rows, past, counted)
     for first in np.flatnonzero(counted):
         for second in np.flatnonzero(counted):
             if first != second:
                 expected = slow_twin(rows, past, counted, first, second)
                 got = towards[first, second], apart[first, second]
                 np.testing.assert_allclose(got, expected, rtol=1e-9)
+    np.testing.assert_allclose(products, rows @ rows.T, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("newcomers", [True, False])

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fedmerit.evidence.limits import LIMITS
 from fedmerit.kernels.levels import bins_of_equal_counts
+from fedmerit.kernels.products import products_of_few
 from fedmerit.types import FloatArray
 
 Floats = NDArray[np.float64]
@@ -86,18 +87,20 @@ class Sketches:
         if public is not None:
             known = np.concatenate((known, public[:, self.places].astype(np.float64)))
         known = _units(known)
+        reports = updates[:, self.places].astype(np.float64)
+        usable = np.array([np.isfinite(report).all() for report in reports])
+        reports[~usable] = 0.0
+        regression = _Regression(known, reports)
         for row, client in enumerate(clients):
             past = self.reports.get(client)
-            report = updates[row, self.places].astype(np.float64)
-            if past is None or not np.isfinite(report).all():
+            if past is None or not usable[row]:
                 continue
-            moved = int(np.count_nonzero(np.any(past, axis=0) | (report != 0)))
+            moved = int(np.count_nonzero(np.any(past, axis=0) | (reports[row] != 0)))
             most = min(moved // LIMITS.parameters_per_vector - len(known), int(directions[row]))
             if most < 1:
                 continue
-            own = _units(past[-most:].astype(np.float64))
             counts[row] = min(len(past), most)
-            shares[row] = 1 - _left(report, np.concatenate((known, own)))
+            shares[row] = 1 - regression.left(row, _units(past[-most:].astype(np.float64)))
         return shares, counts
 
 
@@ -123,17 +126,31 @@ def _units(vectors: Floats) -> Floats:
     return units
 
 
-def _left(report: Floats, units: Floats) -> float:
-    """Return how long what regression leaves of a report is, relative to it: 1 for noise."""
-    length = float(np.linalg.norm(report))
-    if length == 0:
-        return 1.0  # which is no repetition
-    # Units may be almost one vector: what sets them apart by less than the ridge is rounding.
-    normal = units @ units.T + _RIDGE * np.eye(len(units))
-    found = np.linalg.solve(normal, units @ report)
-    rest = float(np.linalg.norm(report - found @ units))
-    freedom = len(report) - len(units)
-    return min(rest / length * float(np.sqrt(len(report) / freedom)), 1.0)
+class _Regression:
+    """Regression of reports, (k, s), on what is known of all, (r, s), and on own vectors."""
+
+    def __init__(self, known: Floats, reports: Floats) -> None:
+        self._known, self._reports = known, reports
+        self._products = products_of_few(np.concatenate((known, reports)), known)
+
+    def left(self, row: int, own: Floats) -> float:
+        """Return how long what regression leaves of a report is, relative to it: 1 for noise."""
+        report, public = self._reports[row], len(self._known)
+        length = float(np.linalg.norm(report))
+        if length == 0:
+            return 1.0  # which is no repetition
+        units = np.concatenate((self._known, own, report[None]))
+        products = np.empty((len(units), len(units) - 1))
+        products[:, public:] = products_of_few(units, own)
+        products[:public, :public] = self._products[:public]
+        products[public:-1, :public] = products[:public, public:].T
+        products[-1, :public] = self._products[public + row]
+        # Units may be almost one vector: what sets them apart by less than the ridge is rounding.
+        normal = products[:-1] + _RIDGE * np.eye(len(units) - 1)
+        found = np.linalg.solve(normal, products[-1])
+        rest = float(np.linalg.norm(report - np.einsum("i,ip->p", found, units[:-1])))
+        freedom = len(report) - len(units) + 1
+        return min(rest / length * float(np.sqrt(len(report) / freedom)), 1.0)
 
 
 @dataclass(frozen=True)

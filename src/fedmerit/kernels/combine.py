@@ -11,8 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from fedmerit.kernels.compiling import read_only
-from fedmerit.kernels.threads import deal
+from fedmerit.kernels.threads import deal, read_only
 
 _BLOCK = 256
 _LANES = 64

@@ -11,16 +11,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 from numba import njit
 from numba.core import config, event
-from numpy.typing import NDArray
 
 NOTICE = "compiling kernels, once per machine ('fedmerit warm-up' does it ahead)"
 _COMPILE = "numba:compile"
-_Value = TypeVar("_Value", bound=np.generic)
 
 
 class _Listener(event.Listener):
@@ -64,17 +61,6 @@ def told(tell: Callable[[str], None]) -> Iterator[None]:
             yield
     finally:
         _notice.said = before
-
-
-def read_only(array: NDArray[_Value]) -> NDArray[_Value]:
-    """Return a view that cannot be written.
-
-    For arrays that can be written and for those that cannot Numba compiles a kernel twice: what
-    comes from outside is given to kernels in one form.
-    """
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def prepare() -> None:

@@ -7,8 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from fedmerit.kernels.bits import bit_at
-from fedmerit.kernels.compiling import read_only
-from fedmerit.kernels.threads import deal
+from fedmerit.kernels.threads import deal, read_only
 
 _TOGETHER = 1 << 14  # numbers that a thread takes at least
 

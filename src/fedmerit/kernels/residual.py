@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from fedmerit.kernels.products import accumulate, room_for
 from fedmerit.kernels.threads import deal
 
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
@@ -23,7 +24,6 @@ _FIT_SAMPLE = 256
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
 _BLOCK = 32  # clients that are fitted together
-_VECTOR = 16  # rows are filled up to so many numbers: what is left over is not vectorised
 
 
 def residual_signs(
@@ -153,7 +153,7 @@ def least_absolute(columns: Matrix, targets: Matrix) -> Matrix:
     count, size = columns.shape
     lanes = targets.shape[0]
     scaled, scales = np.empty((count, size)), np.empty(count)
-    turned = _room(size, count)
+    turned = room_for(size, count)
     for a in range(count):
         mean = 0.0
         for n in range(size):
@@ -184,8 +184,8 @@ def least_absolute(columns: Matrix, targets: Matrix) -> Matrix:
                     normal[row, i] = total
         else:
             _reweigh(scaled, targets, coefficients, floors, weights, weighted)
-            _accumulate(products, weights, normal)
-        _accumulate(turned, weighted if fit else targets, coefficients)
+            _write_products(products, weights, normal)
+        _write_products(turned, weighted if fit else targets, coefficients)
         _solve(normal, coefficients)
     result = np.empty((lanes, count))
     for i in range(lanes):
@@ -195,21 +195,11 @@ def least_absolute(columns: Matrix, targets: Matrix) -> Matrix:
 
 
 @njit(cache=True, nogil=True)
-def _room(size: int, width: int) -> Matrix:
-    """Return rows of zeros, at least so wide that all of them can be worked on as vectors."""
-    room = np.empty((size, (width + _VECTOR - 1) // _VECTOR * _VECTOR))
-    for n in range(size):
-        for r in range(room.shape[1]):
-            room[n, r] = 0.0
-    return room
-
-
-@njit(cache=True, nogil=True)
 def _products(turned: Matrix, count: int) -> Matrix:
     """Return the products of columns a and b <= a at a (a + 1) / 2 + b of each row, then zeros."""
     rows = count * (count + 1) // 2
     size = turned.shape[0]
-    products = _room(size, rows)
+    products = room_for(size, rows)
     for n in range(size):
         line, into = turned[n], products[n]
         row = 0
@@ -221,31 +211,14 @@ def _products(turned: Matrix, count: int) -> Matrix:
 
 
 @njit(cache=True, nogil=True)
-def _accumulate(left: Matrix, right: Matrix, into: Matrix) -> None:
-    """Write ``(right @ left).T``, its first rows, four terms at a time, always in the same order.
-
-    `left` is (n, width), `right` (lanes, n), and `into` (rows, lanes).
-    """
-    size, width = left.shape
+def _write_products(left: Matrix, right: Matrix, into: Matrix) -> None:
+    """Write ``(right @ left).T``, its first rows: `left` is (n, width), `right` (lanes, n)."""
     rows, lanes = into.shape
-    fours = size - size % 4
-    totals = np.empty((lanes, width))
+    totals = np.empty((lanes, left.shape[1]))
     for i in range(lanes):
-        for r in range(width):
+        for r in range(left.shape[1]):
             totals[i, r] = 0.0
-    for n in range(0, fours, 4):
-        a, b, c, d = left[n], left[n + 1], left[n + 2], left[n + 3]
-        for i in range(lanes):
-            total, line = totals[i], right[i]
-            w, x, y, z = line[n], line[n + 1], line[n + 2], line[n + 3]
-            for r in range(width):
-                total[r] += (a[r] * w + b[r] * x) + (c[r] * y + d[r] * z)
-    for n in range(fours, size):
-        a = left[n]
-        for i in range(lanes):
-            total, w = totals[i], right[i, n]
-            for r in range(width):
-                total[r] += a[r] * w
+    accumulate(left, right, totals)
     for r in range(rows):
         for i in range(lanes):
             into[r, i] = totals[i, r]

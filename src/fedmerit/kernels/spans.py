@@ -14,8 +14,7 @@ Matrix = NDArray[np.float64]
 QUARTERS = 4  # parts of a stratum by the first public vector
 _LEAST_PART = 64  # parameters
 _LANES = 16
-_CELLS = 4  # of a stratum, by the first public vector
-_LEAST_CELL = 64  # parameters
+_ROWS, _BLOCK = 5, 2048  # how many rows and parameters of them stay in the cache
 _SPANNED = 1e-6  # what others leave of a public vector, if no more, is its rounding
 
 
@@ -63,45 +62,87 @@ def _write_shapes(vector: NDArray[np.float64], into: Matrix) -> None:
 
 
 @njit(cache=True, nogil=True)
-def inner_product(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    """Return the inner product of two vectors."""
-    # Many running sums: with one alone each addition would wait for the one before it.
-    sums = np.empty(_LANES)
+def _add_products(
+    left: NDArray[np.float64], right: NDArray[np.float64], sums: NDArray[np.float64]
+) -> None:
+    """Add the products of two vectors to the running sums, each always to the same."""
+    # Many sums, and eight products for each: with few each addition would wait for the one before.
+    size = left.shape[0]
+    whole = size // (8 * _LANES) * (8 * _LANES)
+    for first in range(0, whole, 8 * _LANES):
+        a, b = left[first : first + 8 * _LANES], right[first : first + 8 * _LANES]
+        for lane in range(_LANES):
+            w = a[lane] * b[lane] + a[lane + _LANES] * b[lane + _LANES]
+            x = a[lane + 2 * _LANES] * b[lane + 2 * _LANES]
+            x += a[lane + 3 * _LANES] * b[lane + 3 * _LANES]
+            y = a[lane + 4 * _LANES] * b[lane + 4 * _LANES]
+            y += a[lane + 5 * _LANES] * b[lane + 5 * _LANES]
+            z = a[lane + 6 * _LANES] * b[lane + 6 * _LANES]
+            z += a[lane + 7 * _LANES] * b[lane + 7 * _LANES]
+            sums[lane] += (w + x) + (y + z)
+    for first in range(whole, size - size % _LANES, _LANES):
+        a, b = left[first : first + _LANES], right[first : first + _LANES]
+        for lane in range(_LANES):
+            sums[lane] += a[lane] * b[lane]
+    for n in range(size - size % _LANES, size):
+        sums[0] += left[n] * right[n]
+
+
+@njit(cache=True, nogil=True)
+def _total(sums: NDArray[np.float64]) -> float:
+    """Return the total of the running sums, and set them to zero."""
+    half = _LANES // 2
+    while half > 0:
+        for lane in range(half):
+            sums[lane] += sums[lane + half]
+        half //= 2
+    total: float = sums[0]
     for lane in range(_LANES):
         sums[lane] = 0.0
-    whole = left.shape[0] // (4 * _LANES) * (4 * _LANES)
-    for first in range(0, whole, 4 * _LANES):
-        a, b = left[first : first + 4 * _LANES], right[first : first + 4 * _LANES]
-        for lane in range(_LANES):
-            w, x = a[lane] * b[lane], a[lane + _LANES] * b[lane + _LANES]
-            y = a[lane + 2 * _LANES] * b[lane + 2 * _LANES]
-            z = a[lane + 3 * _LANES] * b[lane + 3 * _LANES]
-            sums[lane] += (w + x) + (y + z)
-    total = 0.0
-    for lane in range(_LANES):
-        total += sums[lane]
-    for n in range(whole, left.shape[0]):
-        total += left[n] * right[n]
     return total
 
 
 @njit(cache=True, nogil=True)
-def take_off(vector: NDArray[np.float64], axes: Matrix, count: int) -> None:
+def _length(vector: NDArray[np.float64], sums: NDArray[np.float64]) -> float:
+    """Return the length of a vector; `sums`, zeros, are room to work in, as below."""
+    _add_products(vector, vector, sums)
+    length: float = np.sqrt(_total(sums))
+    return length
+
+
+@njit(cache=True, nogil=True)
+def _subtract(
+    vector: NDArray[np.float64], along: NDArray[np.float64], axes: Matrix, first: int
+) -> None:
+    """Take off a stretch of a vector, which begins at `first`, its parts `along` the axes."""
+    size, count = vector.shape[0], along.shape[0]
+    last = first + size
+    # Six axes at a time: most of the work is loading and storing what is left.
+    sixes = count - count % 6
+    for r in range(0, sixes, 6):
+        a, b, c = along[r], along[r + 1], along[r + 2]
+        d, e, f = along[r + 3], along[r + 4], along[r + 5]
+        u, v, w = axes[r, first:last], axes[r + 1, first:last], axes[r + 2, first:last]
+        x, y, z = axes[r + 3, first:last], axes[r + 4, first:last], axes[r + 5, first:last]
+        for n in range(size):
+            some = (a * u[n] + b * v[n]) + c * w[n]
+            vector[n] -= some + ((d * x[n] + e * y[n]) + f * z[n])
+    for r in range(sixes, count):
+        a, x = along[r], axes[r, first:last]
+        for n in range(size):
+            vector[n] -= a * x[n]
+
+
+@njit(cache=True, nogil=True)
+def _take_off(
+    vector: NDArray[np.float64], axes: Matrix, count: int, sums: NDArray[np.float64]
+) -> None:
     """Take off what lies in the span of the first `count` orthonormal `axes`."""
     along = np.empty(count)
     for r in range(count):
-        along[r] = inner_product(vector, axes[r])
-    # Three axes at a time: most of the work is loading and storing what is left.
-    threes = count - count % 3
-    for r in range(0, threes, 3):
-        a, b, c = along[r], along[r + 1], along[r + 2]
-        x, y, z = axes[r], axes[r + 1], axes[r + 2]
-        for n in range(vector.shape[0]):
-            vector[n] -= a * x[n] + b * y[n] + c * z[n]
-    for r in range(threes, count):
-        a, x = along[r], axes[r]
-        for n in range(vector.shape[0]):
-            vector[n] -= a * x[n]
+        _add_products(vector, axes[r], sums)
+        along[r] = _total(sums)
+    _subtract(vector, along, axes, 0)
 
 
 @njit(cache=True, nogil=True)
@@ -111,22 +152,42 @@ def make_axes(vectors: Matrix, dependent: float) -> None:
     By Gram and Schmidt, twice for what the first pass leaves by rounding. A row becomes zero where
     those before it leave at most the share `dependent` of it.
     """
+    sums = np.zeros(_LANES)
     for place in range(vectors.shape[0]):
         own = vectors[place]
-        before = np.sqrt(inner_product(own, own))
-        take_off(own, vectors, place)
-        take_off(own, vectors, place)
-        left = np.sqrt(inner_product(own, own))
+        before = _length(own, sums)
+        _take_off(own, vectors, place, sums)
+        _take_off(own, vectors, place, sums)
+        left = _length(own, sums)
         independent = left > dependent * before
+        scale = 1.0 / left if independent else 0.0
         for n in range(own.shape[0]):
-            own[n] = own[n] / left if independent else 0.0
+            own[n] = own[n] * scale
 
 
 @njit(cache=True, nogil=True)
 def take_off_all(rows: Matrix, axes: Matrix) -> None:
-    """Take off each row what lies in the span of the orthonormal `axes`."""
-    for i in range(rows.shape[0]):
-        take_off(rows[i], axes, axes.shape[0])
+    """Take off each row what lies in the span of the orthonormal `axes`.
+
+    A few rows and a block of parameters at a time, which stay in the cache.
+    """
+    count, size = axes.shape
+    sums, along = np.zeros((_ROWS, count, _LANES)), np.empty((_ROWS, count))
+    for top in range(0, rows.shape[0], _ROWS):
+        some = min(_ROWS, rows.shape[0] - top)
+        for first in range(0, size, _BLOCK):
+            last = min(first + _BLOCK, size)
+            for i in range(some):
+                row = rows[top + i, first:last]
+                for r in range(count):
+                    _add_products(row, axes[r, first:last], sums[i, r])
+        for i in range(some):
+            for r in range(count):
+                along[i, r] = _total(sums[i, r])
+        for first in range(0, size, _BLOCK):
+            last = min(first + _BLOCK, size)
+            for i in range(some):
+                _subtract(rows[top + i, first:last], along[i], axes, first)
 
 
 @njit(cache=True, nogil=True)
@@ -138,13 +199,15 @@ def take_off_own(
     A past of which the axes leave at most the share `known` says nothing of its own; what the past
     holds is overwritten.
     """
+    sums, before = np.zeros(_LANES), np.empty(past.shape[1])
     for i in range(rows.shape[0]):
         own = past[i]
         for r in range(own.shape[0]):
-            before = np.sqrt(inner_product(own[r], own[r]))
-            take_off(own[r], axes, axes.shape[0])
-            if np.sqrt(inner_product(own[r], own[r])) <= known * before:
+            before[r] = _length(own[r], sums)
+        take_off_all(own, axes)
+        for r in range(own.shape[0]):
+            if _length(own[r], sums) <= known * before[r]:
                 for n in range(own.shape[1]):
                     own[r, n] = 0.0
         make_axes(own, dependent)
-        take_off(rows[i], own, own.shape[0])
+        _take_off(rows[i], own, own.shape[0], sums)

@@ -12,16 +12,31 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
+from typing import TypeVar
 
+import numpy as np
 from numba.core import config
+from numpy.typing import NDArray
 
 # More pieces than threads: one that is held up takes fewer of them.
 _PIECES = 4
+_Value = TypeVar("_Value", bound=np.generic)
 
 
 def threads() -> int:
     """Return how many threads work: ``NUMBA_NUM_THREADS``, which is the number of cores."""
     return int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+
+
+def read_only(array: NDArray[_Value]) -> NDArray[_Value]:
+    """Return a view that cannot be written.
+
+    For arrays that can be written and for those that cannot Numba compiles a kernel twice: what
+    comes from outside is given to kernels in one form.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def deal(work: Callable[[int, int], object], count: int, least: int = 1) -> None:

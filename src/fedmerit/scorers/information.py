@@ -24,13 +24,16 @@ from fedmerit.evidence.decisions import (
     student_quantile,
 )
 from fedmerit.evidence.limits import LIMITS
-from fedmerit.kernels.products import products_between
+from fedmerit.kernels.products import accumulate, products_between, squares_of, turned
+from fedmerit.kernels.threads import deal
 from fedmerit.types import FloatArray
 
 Matrix = NDArray[np.float64]
 Values = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 _LOOKED_AT = 16_384  # parameters, spread evenly
+# They are summed in so many stretches, a piece at a time, for some vectors of the past together.
+_STRETCHES, _PIECE, _LANES = 4, 512, 24
 _TINY = 1e-300
 _LEAST = 1e-6  # of what is usual: what is below is nothing
 
@@ -57,9 +60,9 @@ def shared_work(
     if counted.sum() < LIMITS.fewest_usual or past is None or not past.any():
         return same
     step = -(-unknown.shape[1] // _LOOKED_AT)
-    rows, earlier = _directions(unknown[:, ::step]), _directions(past[:, :, ::step])
-    towards, apart = set_apart(rows, earlier, counted)
-    limit = mean_square_quantile(LIMITS.honest_event, _independent(rows[counted]))
+    towards, apart, products = set_apart(unknown[:, ::step], past[:, :, ::step], counted)
+    independent = _independent(products[np.ix_(counted, counted)])
+    limit = mean_square_quantile(LIMITS.honest_event, independent)
     pairs = np.logical_and.outer(counted, counted) & ~np.eye(len(counted), dtype=np.bool_)
     noise = pairs & (np.maximum(towards, towards.T) <= limit)
     data = pairs & ~noise
@@ -122,44 +125,89 @@ def _larger_where(others: Values, values: Values, ends: NDArray[np.int64]) -> bo
     return bool(upper.mean() - lower.mean() > LIMITS.significant * error)
 
 
-def set_apart(rows: Matrix, past: Matrix, counted: Booleans) -> tuple[Matrix, Matrix]:
-    """Return how far differences of pairs point where data do, and how large they are, (k, k) each.
+def set_apart(
+    rows: FloatArray, past: FloatArray, counted: Booleans
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Return how far differences of pairs point where data do, how large they are, and products.
 
-    The second report of a pair is brought to the scale of the first by what others have in common
-    with either. The squares of the products of their difference with the reports of others and with
-    earlier ones of the two are added up, relative to what they would be for noise of the same size,
-    parameter by parameter: 1 for noise. All vectors have length one, or none.
+    Each is (k, k). All vectors, of `rows`, (k, m), and of the `past`, (k, n, m), are taken at
+    length one, or none. The second report of a pair is brought to the scale of the first by what
+    others have in common with either. The squares of the products of their difference with the
+    reports of others and with earlier ones of the two are added up, relative to what they would be
+    for noise of the same size, parameter by parameter: 1 for noise. The products are of the rows.
     """
-    others = rows * counted[:, None]
-    product, square = rows @ rows.T, np.square(rows)
-    seen = others @ rows.T  # by those that are counted
+    product, half, known, beside, spread = _sums_of(rows, past, counted)
+    seen = product * counted[:, None]  # by those that are counted
     own = np.diagonal(seen)
-    both = seen.T @ seen - own[:, None] * seen - own[None, :] * seen.T
+    both = np.einsum("li,lj->ij", seen, seen) - own[:, None] * seen - own[None, :] * seen.T
     of_one = np.square(seen).sum(axis=0)[:, None] - np.square(own)[:, None] - np.square(seen.T)
     scale = np.divide(both, of_one.T, out=np.zeros_like(both), where=of_one.T > 0)
 
-    everybody = np.square(others).sum(axis=0)
-    cube, cross = (others * square) @ rows.T, np.square(others) @ square.T
-    weighed = (rows * everybody) @ rows.T
-    first = np.diagonal(weighed)[:, None] - np.diagonal(cross)[:, None] - cross.T
-    mixed = weighed - cube - cube.T
-    known = np.einsum("ild,jd->ilj", past, rows, optimize=True)
+    first = (spread + np.diagonal(beside))[:, None] + beside.T
+    mixed = half + half.T
     with_own = np.einsum("ili->il", known)
     both_past = np.einsum("il,ilj->ij", with_own, known)
     of_past = np.square(known).sum(axis=1)
     of_one = of_one + np.diagonal(of_past)[:, None] + of_past.T
     both = both + both_past + both_past.T
-    there = np.square(past).sum(axis=1)
-    by_past = there @ square.T
-    first = first + np.diagonal(by_past)[:, None] + by_past.T
-    of_pair = (there * rows) @ rows.T
-    mixed = mixed + of_pair + of_pair.T
     shown = of_one - 2 * scale * both + np.square(scale) * of_one.T
     by_noise = first - 2 * scale * mixed + np.square(scale) * first.T
     length = np.diagonal(product)
     size = length[:, None] - 2 * scale * product + np.square(scale) * length[None, :]
     towards: Matrix = np.maximum(shown, 0.0) / np.maximum(by_noise, _TINY)
-    return towards, np.maximum(size, 0.0)
+    return towards, np.maximum(size, 0.0), product
+
+
+def _sums_of(
+    rows: FloatArray, past: FloatArray, counted: Booleans
+) -> tuple[Matrix, Matrix, Matrix, Matrix, Values]:
+    """Return sums over the parameters, of vectors r of length one, and s, those of the past.
+
+    Noise of a size meets e at a parameter, the squares of all reports that are counted, and of
+    client i also w, the squares of its past less its own. The sums are of r[i] r[j], of
+    r[i] (e / 2 + w[i]) r[j], of s[i, n] r[j], of w[i] r[j]^2, by i and j, and of e r[j]^2, by j.
+
+    Each stretch of parameters has sums of its own, which are added in order: so they are the same
+    bits whichever thread does it.
+    """
+    (clients, size), earlier = rows.shape, past.shape[1]
+    some = max(_LANES // max(earlier, 1), 1)  # so many clients' pasts together
+    edges = np.cumsum((0, clients, clients, clients * earlier, clients, 1))
+    room = np.zeros((_STRETCHES, edges[-1], turned(np.empty((clients, 0))).shape[1]))
+    lengths, of_past = _lengths(rows)[:, None], _lengths(past)[:, :, None]
+
+    def add(first: int, last: int) -> None:
+        for stretch in range(first, last):
+            product, mixed, known, beside, spread = np.split(room[stretch], edges[1:-1])
+            begin, end = (size * n // _STRETCHES for n in (stretch, stretch + 1))
+            for start in range(begin, end, _PIECE):
+                part = slice(start, min(start + _PIECE, end))
+                report = rows[:, part] / lengths
+                square = np.square(report)
+                columns, squares = turned(report), turned(square)
+                alone = -square * counted[:, None]
+                everybody = -alone.sum(axis=0)
+                for one in range(0, clients, some):
+                    few = slice(one, one + some)
+                    own, there = past[few, :, part] / of_past[few], alone[few]
+                    there += np.einsum("inp,inp->ip", own, own)
+                    own = own.reshape(-1, own.shape[2])
+                    accumulate(columns, own, known[one * earlier :][: len(own)])
+                    accumulate(columns, report[few], product[few])
+                    accumulate(columns, report[few] * (there + everybody / 2), mixed[few])
+                    accumulate(squares, there, beside[few])
+                accumulate(squares, everybody[None], spread)
+
+    deal(add, _STRETCHES)
+    product, mixed, known, beside, spread = np.split(room.sum(axis=0)[:, :clients], edges[1:-1])
+    return product, mixed, known.reshape(clients, earlier, clients), beside, spread[0]
+
+
+def _lengths(vectors: FloatArray) -> Values:
+    """Return the lengths of the vectors, infinite where there is nothing: so it stays nothing."""
+    squares = np.einsum("...p,...p->...", vectors, vectors, dtype=np.float64)
+    lengths: Values = np.where(squares > 0, np.sqrt(squares), np.inf)
+    return lengths
 
 
 def _least_by_data(found: Matrix, data: Booleans, clients: int) -> Matrix:
@@ -187,18 +235,9 @@ def _medians(found: Matrix, used: Booleans) -> NDArray[np.float64]:
     return np.array([np.median(row[mine]) if mine.any() else 0.0 for row, mine in rows])
 
 
-def _independent(rows: Matrix) -> float:
-    """Return how many independent vectors tell as much as the rows, which are of length one."""
-    products = rows @ rows.T
+def _independent(products: Matrix) -> float:
+    """Return how many independent vectors of length one tell as much as those of the products."""
     return float(np.trace(products) ** 2 / max(float(np.square(products).sum()), _TINY))
-
-
-def _directions(vectors: FloatArray) -> Matrix:
-    """Return the vectors at length one; zeros where there is nothing."""
-    wide = vectors.astype(np.float64)
-    lengths = np.sqrt(np.square(wide).sum(axis=-1, keepdims=True))
-    units: Matrix = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
-    return units
 
 
 def once(same: Matrix) -> Booleans:
@@ -252,23 +291,23 @@ def tell(
         if middle > 0 and of_past > 0:
             past = middle + (past - of_past) * min(middle / of_past, 1.0)
             told = np.where(left > 0, share * now + (1 - share) * past, 0.0)
-    testimony: FloatArray = units * share.astype(units.dtype)[:, None]
-    testimony += before * (1 - share).astype(units.dtype)[:, None]
-    return told, testimony
+    newest, older = share.astype(units.dtype), (1 - share).astype(units.dtype)
+    for row, testimony in enumerate(units):  # a client at a time: without large copies
+        testimony *= newest[row]
+        if known[row]:
+            testimony += before[row] * older[row]
+    return told, units
 
 
 def _units(private: FloatArray, lengths: Values) -> FloatArray:
     """Return the private parts at length one; zeros where there is nothing."""
-    units = np.zeros_like(private)
+    units = np.empty_like(private)
     # In float64: the length of a float32 vector may be no float32.
-    np.divide(
-        private,
-        lengths[:, None],
-        out=units,
-        where=lengths[:, None] > 0,
-        dtype=np.float64,
-        casting="same_kind",
-    )
+    for row, length in enumerate(lengths.tolist()):
+        if length > 0:
+            np.divide(private[row], length, out=units[row], dtype=np.float64, casting="same_kind")
+        else:
+            units[row] = 0.0
     return units
 
 
@@ -287,8 +326,7 @@ def _toward(rows: FloatArray, reports: FloatArray, norms: Values, weights: Matri
         out=np.zeros_like(total),
         where=total > 0,
     )
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    by_chance = lengths / np.sqrt(rows.shape[1])
+    by_chance = np.sqrt(squares_of(rows)) / np.sqrt(rows.shape[1])
     peers = max(int(np.any(weights > 0, axis=0).sum()) - 1, 1)
     error = LIMITS.positive_deviation * by_chance / np.sqrt(peers)
     toward: Values = np.maximum(mean - LIMITS.positive_part * by_chance, error)

@@ -184,11 +184,12 @@ class RoundHistory:
         if floats is not None:
             reports = [self.previous.get(client, ()) for client in clients]
             shape = (len(floats), max(map(len, reports)), floats.shape[1])
-            previous = np.zeros(shape, dtype=floats.dtype)
+            previous = np.empty(shape, dtype=floats.dtype)
             for row, own in enumerate(reports):
+                previous[row, len(own) :] = 0.0
                 for place, report in enumerate(own):
                     previous[row, place] = report
-            testimony = np.zeros_like(floats)
+            testimony = np.empty_like(floats)
             for row, client in enumerate(clients):
                 testimony[row] = self.testimony.get(client, 0.0)
         claimed = np.full(len(clients), np.inf) if sizes is None else sizes

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedmerit.errors import UpdatesError
-from fedmerit.kernels.magnitudes import largest_bits
+from fedmerit.kernels.levels import largest_bits
 from fedmerit.validation import check_finite, check_matrix
 
 pytestmark = pytest.mark.kernel
