@@ -64,7 +64,8 @@ def benchmark(
 
     It can be stopped at any moment: what is in the table of the folder is not run again unless the
     code that decides it changed. Runs of FedAvg and the median, which fedmerit's own code does not
-    decide, are kept in a folder of their own, NAME.kept.
+    decide, are kept in a folder of their own, NAME.kept. With another --dataset than the
+    benchmark's own the files are called NAME-DATASET.
 
     Example: fedmerit benchmark null --quick --dataset digits
     """
@@ -105,7 +106,7 @@ def benchmark(
             def tick(told: str) -> None:
                 bar.update(steps, advance=1, status=told)
 
-            setting = Setting(data, quick, tick, out / f"{name}.kept")
+            setting = Setting(data, quick, tick, out / f"{chosen.stem(wanted)}.kept")
             rows, files = run_benchmark(chosen, numbers, setting, out, command, keep_old=keep_old)
     if as_json:
         print_json([asdict(row) for row in rows])
