@@ -8,7 +8,7 @@ import typer
 
 from fedmerit.behaviours import BEHAVIOURS
 from fedmerit.cli.federations.data import DataDir, check_extra
-from fedmerit.cli.names import BENCHMARKS, DATASETS, TASKS, check_name
+from fedmerit.cli.names import BENCHMARKED, BENCHMARKS, TASKS, check_name
 from fedmerit.cli.options import Json, completed_from, listed
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.errors import SettingError
@@ -30,7 +30,8 @@ def benchmark(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="Instead of the benchmark's own.", autocompletion=completed_from(DATASETS)
+            help=f"Instead of the benchmark's own. Known: {listed(BENCHMARKED)}.",
+            autocompletion=completed_from(BENCHMARKED),
         ),
     ] = None,
     data_dir: DataDir = None,
