@@ -272,9 +272,9 @@ def test_cells_of_a_benchmark_that_are_the_same_again_are_current(tmp_path):
     old = [replace(row, code="old") for row in rows]
     write(null, old, tmp_path, command, "digits quick")
     assert again_module.again_cells("null", digits, 1, seed=0, folder=tmp_path) == 0
-    found = read_rows(tmp_path / "null.csv", null.row)
+    found = read_rows(tmp_path / "null-digits.csv", null.row)
     assert [row.code for row in found] == [null.row_code(row) for row in rows]
-    assert command in (tmp_path / "null.md").read_text()
+    assert command in (tmp_path / "null-digits.md").read_text()
     write(
         null,
         [replace(row, rejections=row.trials) for row in old],
@@ -283,7 +283,7 @@ def test_cells_of_a_benchmark_that_are_the_same_again_are_current(tmp_path):
         "digits quick",
     )
     assert again_module.again_cells("null", digits, 1, seed=0, folder=tmp_path) == 1
-    assert {row.code for row in read_rows(tmp_path / "null.csv", null.row)} == {"old"}
+    assert {row.code for row in read_rows(tmp_path / "null-digits.csv", null.row)} == {"old"}
 
 
 @pytest.mark.parametrize("name", sorted(STUDIES))

@@ -120,11 +120,12 @@ def again_cells(name: str, data: Dataset, count: int, seed: int, folder: Path = 
     """Repeat `count` cells of another benchmark; return how many are not the same."""
     benchmark = find_benchmark(name)
     assert isinstance(benchmark, Benchmark), f"{name} is not run cell by cell"
-    page = folder / f"{name}.md"
+    stem = benchmark.stem(data.name)
+    page = folder / f"{stem}.md"
     stamp, command = read_stamp(page), re.search(r"`(fedmerit benchmark .*?)`", page.read_text())
     assert stamp is not None, f"{page} does not say what it was made with"
     assert command is not None, f"{page} does not say how it was made"
-    rows = read_rows(folder / f"{name}.csv", benchmark.row)
+    rows = read_rows(folder / f"{stem}.csv", benchmark.row)
     cells: dict[tuple[int, Cell], list[Any]] = {}
     for row in rows:
         cells.setdefault((row.seed, benchmark.cell_of(row)), []).append(row)

@@ -7,10 +7,13 @@ from functools import wraps
 import pytest
 from typer.testing import CliRunner
 
+from checks import ROOT
 from fedmerit.behaviours import Honest, Stale, Zero
 from fedmerit.cli.app import app
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.experiments.benchmark.attacks import benchmark as attacks
+from fedmerit.experiments.benchmark.contribution.benchmark import Contribution
+from fedmerit.experiments.benchmark.files import read_rows, write
 from fedmerit.experiments.benchmark.null import benchmark as null
 from fedmerit.experiments.fingerprint import read_stamp
 
@@ -28,10 +31,10 @@ def test_a_benchmark_writes_table_page_and_picture(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert {row["kind"] for row in rows} == set(null.KINDS)
-    assert (tmp_path / "null.csv").read_text().count("\n") == len(rows) + 1
-    assert "fedmerit benchmark null --dataset digits" in (tmp_path / "null.md").read_text()
-    assert "<svg" in (tmp_path / "null.svg").read_text(encoding="utf-8")
-    stamp = read_stamp(tmp_path / "null.md")
+    assert (tmp_path / "null-digits.csv").read_text().count("\n") == len(rows) + 1
+    assert "fedmerit benchmark null --dataset digits" in (tmp_path / "null-digits.md").read_text()
+    assert "<svg" in (tmp_path / "null-digits.svg").read_text(encoding="utf-8")
+    stamp = read_stamp(tmp_path / "null-digits.md")
     assert stamp.code == stamp.sources.code == null.Null().sources.code
     assert stamp.inputs == "digits quick"
     assert {row["code"] for row in rows} == {stamp.code.digest}
@@ -42,8 +45,8 @@ def test_a_benchmark_writes_table_page_and_picture(tmp_path, monkeypatch):
     assert not again  # seeds that the same code decided are kept
     assert call("null", *options, "--seeds", "2").exit_code == 0
     assert again == [401]
-    (tmp_path / "null.csv").write_text(
-        (tmp_path / "null.csv").read_text().replace(stamp.code.digest, "old")
+    (tmp_path / "null-digits.csv").write_text(
+        (tmp_path / "null-digits.csv").read_text().replace(stamp.code.digest, "old")
     )
     assert call("null", *options).stdout == result.stdout
     assert again == [401, 400]
@@ -79,10 +82,12 @@ def test_a_stopped_benchmark_goes_on_with_the_next_cell(tmp_path, monkeypatch):
     )
     assert call("attacks", *options, str(parts)).exit_code == 0
     assert not done & set(ran)
-    assert (parts / "attacks.csv").read_bytes() == (whole / "attacks.csv").read_bytes()
-    assert (parts / "attacks.md").read_bytes() == (whole / "attacks.md").read_bytes()
+    assert (parts / "attacks-digits.csv").read_bytes() == (
+        whole / "attacks-digits.csv"
+    ).read_bytes()
+    assert (parts / "attacks-digits.md").read_bytes() == (whole / "attacks-digits.md").read_bytes()
     ran.clear()
-    table = parts / "attacks.csv"
+    table = parts / "attacks-digits.csv"
     lines = table.read_text().splitlines(keepends=True)
     old = [
         line.replace(line.split(",")[-1], "old\n") if ",zero," in line else line for line in lines
@@ -91,13 +96,29 @@ def test_a_stopped_benchmark_goes_on_with_the_next_cell(tmp_path, monkeypatch):
     assert call("attacks", *options, str(parts), "--keep-old").exit_code == 0
     assert not ran
     count = sum(",zero," in line for line in lines)
-    assert f"other code decided {count}**: {count} by old" in (parts / "attacks.md").read_text()
+    assert (
+        f"other code decided {count}**: {count} by old" in (parts / "attacks-digits.md").read_text()
+    )
     assert call("attacks", *options, str(parts)).exit_code == 0
     assert ran == [("shards", "zero"), ("dirichlet", "zero")]  # plain averaging was kept
-    assert table.read_bytes() == (whole / "attacks.csv").read_bytes()
+    assert table.read_bytes() == (whole / "attacks-digits.csv").read_bytes()
     mixed = call("attacks", "--dataset", "digits", "--out", str(parts)).exception
     assert isinstance(mixed, SettingError)
     assert "must not mix runs on digits quick and on digits" in str(mixed)
+
+
+def test_other_data_than_a_benchmarks_own_have_files_of_their_own(tmp_path):
+    kept, contribution = ROOT / "docs" / "results", Contribution()
+    rows = read_rows(kept / "contribution-digits.csv", contribution.row)
+    stamp = read_stamp(kept / "contribution-digits.md")
+    (tmp_path / "contribution.csv").write_text("of MNIST")
+    table, page, picture = write(contribution, rows, tmp_path, "a command", stamp.inputs)
+    assert table.read_bytes() == (kept / "contribution-digits.csv").read_bytes()
+    told = page.read_text(encoding="utf-8")
+    assert told.startswith("# Benchmark: contribution, digits\n")
+    assert "[contribution-digits.csv](contribution-digits.csv)" in told
+    assert f"({picture.name})" in told
+    assert (tmp_path / "contribution.csv").read_text() == "of MNIST"
 
 
 def test_unknown_names_are_refused():

@@ -235,6 +235,7 @@ def test_the_command_alone_shows_where_to_start():
 
 
 def test_names_are_those_of_the_registries_and_help_lists_them():
+    from fedmerit.experiments.benchmark.base import Benchmark
     from fedmerit.experiments.benchmark.models.tasks.registry import TASKS
     from fedmerit.experiments.benchmark.registry import BENCHMARKS
     from fedmerit.experiments.families import FAMILIES
@@ -246,6 +247,8 @@ def test_names_are_those_of_the_registries_and_help_lists_them():
     assert names.DATASETS.keys() == CATALOGUE.keys()
     assert set(names.PICTURES) == SOURCES.keys()
     assert set(names.TASKS) == TASKS.keys()
+    takes_data = [kind for kind in BENCHMARKS.values() if issubclass(kind, Benchmark)]
+    assert set(names.BENCHMARKED) == {name for kind in takes_data for name in kind.datasets}
     for command, listed in (("reproduce", names.EXPERIMENTS), ("benchmark", names.BENCHMARKS)):
         shown = CliRunner().invoke(app, [command, "--help"]).stdout
         for name, line in listed.items():
@@ -257,6 +260,8 @@ def test_names_are_those_of_the_registries_and_help_lists_them():
     [
         ("reproduce din-w", ["din-weights"]),
         ("benchmark n", ["null"]),
+        ("benchmark null --dataset d", ["digits"]),
+        ("benchmark null --dataset k", []),
         ("data fetch kuai", ["kuairand"]),
         ("simulate --dataset movie", ["movielens-1m"]),
         ("simulate --model le", ["lenet5"]),

@@ -10,6 +10,7 @@ from checks.faults.records import intruder
 from fedmerit.cli.app import app
 from fedmerit.cli.output import shown
 from fedmerit.errors import LedgerCorruptError, LedgerError, SettingError
+from fedmerit.flags import Flag, Kind
 from fedmerit.ledger import Ledger, SigningKey
 from fedmerit.types import ClientRecord, RoundRecord
 from tests.ledger.builders import make_ledger, make_record
@@ -47,6 +48,18 @@ def test_show_lists_runs_and_clients(path: Path) -> None:
     ]  # fmt: skip
     assert data["clients"][1]["rounds"] == 1
     assert data["clients"][3]["mean_score"] is None
+
+
+def test_show_says_of_whom_nobody_could_tell(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "run.ledger") as ledger:
+        ledger.start_run({}, "1")
+        flag = Flag(Kind.UNDECIDED, "few parameters")
+        ledger.append(RoundRecord(1, (ClientRecord("ann", 0.5, 1.0, flag=flag),)))
+    title, row = call("show", tmp_path / "run.ledger").splitlines()[-3:-1]
+    assert title.split()[-5:] == ["flagged", "undecided", "rejected", "calls", "itself"]
+    assert row.split()[-3:] == ["0", "1", "0"]
+    data = json.loads(call("show", tmp_path / "run.ledger", "--json"))
+    assert data["clients"][0]["undecided"] == 1
 
 
 def test_verify_says_ok_or_names_the_round(path: Path) -> None:

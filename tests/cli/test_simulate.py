@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,7 @@ from fedmerit import SCORERS, RoundRules
 from fedmerit.cli.app import app
 from fedmerit.cli.federations.simulate import simulate
 from fedmerit.errors import CheckpointError, DataError, SettingError, UnknownNameError
+from fedmerit.simulation.data.datasets import SOURCES
 
 SMALL = [
     *("simulate", "--dataset", "digits", "--users", "8", "--per-round", "4", "--rounds", "3"),
@@ -93,7 +95,7 @@ def test_every_data_set_that_is_listed_can_be_simulated():
     for row in json.loads(call("data", "list", "--json")):
         if not row["ready"]:
             told = call("simulate", "--dataset", row["name"], error=DataError)
-            assert f"run 'fedmerit data fetch {row['name']}'" in told
+            assert f"fedmerit data fetch {row['name']}" in told
     told = call("simulate", "--dataset", "click", error=UnknownNameError)
     assert "did you mean 'clicks'" in told
 
@@ -116,12 +118,14 @@ def test_what_cannot_be_done_says_why():
     assert "did you mean 'exact'" in call(*SMALL, "--method", "exat", error=UnknownNameError)
 
 
-def test_data_list_fetch_and_path(cache_folder):
+def test_data_list_fetch_and_path(cache_folder, tmp_path, monkeypatch):
+    nowhere = replace(SOURCES["fashion-mnist"], package=tmp_path / "nowhere")
+    monkeypatch.setitem(SOURCES, "fashion-mnist", nowhere)
     listed = {row["name"]: row["ready"] for row in json.loads(call("data", "list", "--json"))}
     embedded = {name for name, ready in listed.items() if ready}
     assert embedded == {"clicks", "digits"}
     assert {"mnist", "fashion-mnist", "movielens-1m", "kuairand"} < set(listed)
-    assert "fashion-mnist" in call("data", "list")
+    assert "apt install dataset-fashion-mnist" in call("data", "list")
     assert call("data", "fetch", "digits") == "digits is ready\n"
     assert call("data", "path") == f"{cache_folder}\n"
     assert "--data-dir" in call("data", "fetch", "fashion-mnist", error=DataError)

@@ -25,7 +25,7 @@ from flwr.serverapp.strategy import (
 )
 
 from fedmerit import Contributions, Flag, Kind, Ledger, Merit, RoundRules, reward_rule
-from fedmerit.errors import InvalidInputError, SettingError
+from fedmerit.errors import InvalidInputError, LedgerError, SettingError
 from fedmerit.flower import FedMerit
 from tests.flower.federation import (
     CLIENTS,
@@ -357,6 +357,14 @@ def test_fedavgs_arguments_are_in_the_signature():
         ),
         (lambda: FedMerit(ledger=5), SettingError, "ledger must be a path, got 5"),
         (lambda: FedMerit(ledger=""), SettingError, "ledger must be a path, got ''"),
+        (
+            lambda: FedMerit(ledger="none/a.ledger"),
+            LedgerError,
+            "ledger must lie in a folder that is",
+        ),
+        (lambda: FedMerit(ledger="/"), LedgerError, "ledger must be a file, got the folder /"),
+        (lambda: FedMerit(resume="no"), SettingError, "resume must be True or False, got 'no'"),
+        (lambda: FedMerit(client_metrics=2), SettingError, "client_metrics must be True or False"),
         (lambda: FedMerit(scorer="merti"), InvalidInputError, "did you mean 'merit'"),
         (lambda: FedMerit(fraction_trian=0.5), InvalidInputError, "did you mean 'fraction_train'"),
     ],

@@ -45,6 +45,13 @@ def test_a_summary_has_the_newest_label(ledger: Ledger) -> None:
     assert [item.label for item in ledger.summaries()] == ["Ward 7", None, None]
 
 
+def test_a_summary_counts_rounds_in_which_nobody_could_tell(ledger: Ledger) -> None:
+    for number, flag in ((5, Flag(Kind.UNDECIDED, "few parameters")), (6, COPY)):
+        ledger.append(RoundRecord(number, (ClientRecord("bob", 0.0, 0.5, flag=flag),)))
+    ann, bob, _ = ledger.summaries()
+    assert (ann.undecided, bob.undecided, bob.flagged) == (0, 1, 2)
+
+
 def test_summaries_can_start_at_a_date(ledger: Ledger) -> None:
     ann, bob, _ = ledger.summaries(since=datetime(2024, 3, 3, tzinfo=UTC))
     assert (ann.rounds, bob.participation, ann.total_reward) == (2, 1.0, 70)

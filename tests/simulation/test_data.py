@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -215,12 +216,36 @@ def test_missing_data_says_how_to_get_it(tmp_path):
     assert not datasets.is_ready("mnist")
     with pytest.raises(DataError, match=r"fedmerit data fetch mnist', or use --dataset digits"):
         datasets.load("mnist")
-    with pytest.raises(DataError, match="--data-dir"):
-        datasets.fetch("fashion-mnist")
     with pytest.raises(DataError, match="must contain train-images-idx3-ubyte or"):
         datasets.load("fashion-mnist", tmp_path)
     with pytest.raises(UnknownNameError, match="did you mean 'mnist'"):
         datasets.load("minst")
+
+
+def packaged(folder, monkeypatch):
+    """Let a package of the system have Fashion-MNIST in `folder`."""
+    source = replace(datasets.SOURCES["fashion-mnist"], package=folder)
+    monkeypatch.setitem(datasets.SOURCES, source.name, source)
+
+
+@pytest.mark.usefixtures("cache_folder")
+def test_a_package_of_the_system_is_used_where_it_is_installed(images, tmp_path, monkeypatch):
+    packaged(tmp_path / "idx", monkeypatch)
+    assert not datasets.is_ready("fashion-mnist")
+    for call in (datasets.load, datasets.fetch):
+        with pytest.raises(DataError, match=r"apt install dataset-fashion-mnist.*--data-dir"):
+            call("fashion-mnist")
+    folder = write_folder(tmp_path / "idx", images, packed=True)
+    assert datasets.is_ready("fashion-mnist")
+    loaded = datasets.load("fashion-mnist")
+    assert loaded.digest == datasets.load("fashion-mnist", folder).digest
+    # What was fetched comes first: somebody may have put other files there.
+    path = datasets.fetch("fashion-mnist")
+    (folder / "t10k-labels-idx1-ubyte.gz").unlink()
+    assert datasets.load("fashion-mnist").digest == loaded.digest
+    path.write_bytes(b"half of it")
+    with pytest.raises(DataError, match=r"was removed: run 'fedmerit data fetch fashion-mnist'$"):
+        datasets.load("fashion-mnist")
 
 
 def test_digits_needs_nothing_and_is_normalised():

@@ -38,6 +38,8 @@ DATASETS = {
 }
 # Of these data sets, those of pictures.
 PICTURES = ("digits", "mnist", "fashion-mnist")
+# Those that a benchmark runs on.
+BENCHMARKED = ("mnist", "digits")
 # Tasks of the benchmark of models.
 TASKS = (
     *("batch-norm", "transformer", "lora", "din", "logistic-31", "logistic-62", "logistic-wine"),

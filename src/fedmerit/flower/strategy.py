@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
 from fedmerit.aggregators.weighting import ALPHA
-from fedmerit.errors import SettingError
+from fedmerit.errors import LedgerError, SettingError
 from fedmerit.flags import Flag
 from fedmerit.flower.arrays import named
 from fedmerit.flower.inner import as_made, changed_since, gathered, restore
@@ -28,10 +28,9 @@ from fedmerit.scorers import PublishedPCA
 from fedmerit.server import RoundRules, Server
 from fedmerit.server.history import OLDER_UPDATES, REMEMBERED_CLIENTS
 from fedmerit.server.opening import open_server
-from fedmerit.server.rules import check_run
+from fedmerit.server.rules import check_file, check_run
 from fedmerit.server.summary import called, lines_of, round_metrics
 from fedmerit.types import RoundRecord, Scorer
-from fedmerit.validation import check_path
 
 EvaluateFunction = Callable[[int, ArrayRecord], MetricRecord | None]
 MetricsFunction = Callable[[list[RecordDict], str], MetricRecord]
@@ -118,7 +117,10 @@ class FedMerit(Strategy):
         self.inner = _fedavg(fedavg) if strategy is None else _checked(strategy, fedavg)
         self.rules = RoundRules.of(rules, settings, beside=inspect.signature(FedMerit).parameters)
         check_run(seed, key, record, older, remembered)
-        self.ledger = None if ledger is None else check_path("ledger", ledger)
+        self.ledger = None if ledger is None else check_file("ledger", ledger, LedgerError)
+        for name, value in (("resume", resume), ("client_metrics", client_metrics)):
+            if not isinstance(value, bool):
+                raise SettingError(f"{name} must be True or False, got {value!r}")
         self.seed, self.resume = seed, resume
         self._key, self._record = key, record
         self._client_metrics = client_metrics

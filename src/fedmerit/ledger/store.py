@@ -365,7 +365,7 @@ class Ledger(Tabular):
         """Show what the clients' rounds have come to; `to_pandas` has every round."""
         types = {"client": "string", "label": "string", "rounds": "int64"}
         types |= {"mean_score": "float64", "total_reward": "int64"}
-        types |= {"flagged": "int64", "rejected": "int64"}
+        types |= {"flagged": "int64", "undecided": "int64", "rejected": "int64"}
         runs, rows = self.runs(), [dataclasses.asdict(found) for found in self.summaries()]
         rounds = sum(run.rounds for run in runs)
         return to_html(Table(f"{len(runs)} runs, {rounds} rounds", types, rows))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fedmerit.errors import LedgerCorruptError
+from fedmerit.flags import Kind
 from fedmerit.ledger.file.reading import Selection
 from fedmerit.ledger.file.records import require_types
 from fedmerit.ledger.file.rows import every_row
@@ -13,7 +14,7 @@ from fedmerit.ledger.file.values import integer
 from fedmerit.records.columns import CLIENT
 from fedmerit.validation import check_count
 
-_LABEL_SINCE = next(column.since for column in CLIENT if column.name == "label")
+_SINCE = {column.name: column.since for column in CLIENT}
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class ClientSummary:
         In how many rounds the client was flagged, and how many replies were rejected.
     label : str or None
         How the client called itself last.
+    undecided : int
+        In how many rounds nobody could tell whether it worked; versions of the ledger before kinds
+        of flags did not record that.
     """
 
     client: str
@@ -48,6 +52,7 @@ class ClientSummary:
     flagged: int
     rejected: int
     label: str | None = None
+    undecided: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,17 @@ def read_summaries(
         "GROUP BY client",
         values,
     )
+    undecided: dict[int, int] = {}
+    if schema_of(connection) >= _SINCE["kind"]:
+        told = every_row(
+            connection,
+            f"{picked} SELECT client, count(*) FROM scores JOIN picked USING (sequence) "
+            "WHERE kind = :kind GROUP BY client",
+            values | {"kind": Kind.UNDECIDED.value},
+        )
+        undecided = dict(told)
     labels: dict[int, str] = {}
-    if schema_of(connection) >= _LABEL_SINCE:  # of each client that of its newest round
+    if schema_of(connection) >= _SINCE["label"]:  # of each client that of its newest round
         newest = every_row(
             connection,
             f"{picked} SELECT client, label, max(sequence) FROM scores "
@@ -122,6 +136,7 @@ def read_summaries(
             flagged,
             refusals.pop(number, 0),
             labels.get(number),
+            undecided.get(number, 0),
         )
         for number, count, total, mean, moving, high, low, flagged in scored
     ]

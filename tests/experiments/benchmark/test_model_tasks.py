@@ -1,5 +1,7 @@
 """The tasks of the models benchmark: what is sent, who holds what, and where data comes from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,12 +10,13 @@ from fedmerit.behaviours import parse_behaviour
 from fedmerit.errors import DataError, UnknownNameError
 from fedmerit.experiments.benchmark.models.combine import flatten, same_bits
 from fedmerit.experiments.benchmark.models.federation import make_cast
-from fedmerit.experiments.benchmark.models.tasks import corpus, images
+from fedmerit.experiments.benchmark.models.tasks import corpus
 from fedmerit.experiments.benchmark.models.tasks.networks import AttentionBlock
 from fedmerit.experiments.benchmark.models.tasks.registry import TASKS, make_task
 from fedmerit.experiments.benchmark.models.tasks.task import Training
 from fedmerit.experiments.benchmark.models.training import evaluate, sent_state, train_client
 from fedmerit.rng import stream
+from fedmerit.simulation.data.datasets import SOURCES
 from fedmerit.simulation.data.idx import IDX_FILES, encode_idx
 
 # Trained values that are sent, running statistics among them, and clients.
@@ -134,8 +137,9 @@ def test_texts_come_from_files_the_bible_or_nowhere(tmp_path, monkeypatch):
 
 def test_missing_pictures_and_wrong_names_say_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDMERIT_CACHE", str(tmp_path))
-    monkeypatch.setattr(images, "DEBIAN", tmp_path / "nowhere")
-    with pytest.raises(DataError, match="or install Debian's dataset-fashion-mnist"):
+    nowhere = replace(SOURCES["fashion-mnist"], package=tmp_path / "nowhere")
+    monkeypatch.setitem(SOURCES, "fashion-mnist", nowhere)
+    with pytest.raises(DataError, match="apt install dataset-fashion-mnist"):
         make_task("identical", 1, quick=True)
     with pytest.raises(UnknownNameError, match="did you mean 'lora'"):
         make_task("lara", 1, quick=True)

@@ -266,7 +266,8 @@ def test_fetched_logs_come_from_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDMERIT_CACHE", str(tmp_path / "cache"))
     assert is_ready("clicks")
     assert not is_ready("ali-display-ads")
-    with pytest.raises(DataError, match="has not been fetched: run 'fedmerit data fetch ali"):
+    how = "run 'fedmerit data fetch ali-display-ads --data-dir FOLDER'"
+    with pytest.raises(DataError, match=f"has not been fetched: {how}"):
         load("ali-display-ads")
     with pytest.raises(DataError, match="cannot be downloaded"):
         fetch("ali-display-ads")

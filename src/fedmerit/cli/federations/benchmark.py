@@ -8,7 +8,7 @@ import typer
 
 from fedmerit.behaviours import BEHAVIOURS
 from fedmerit.cli.federations.data import DataDir, check_extra
-from fedmerit.cli.names import BENCHMARKS, DATASETS, TASKS, check_name
+from fedmerit.cli.names import BENCHMARKED, BENCHMARKS, TASKS, check_name
 from fedmerit.cli.options import Json, completed_from, listed
 from fedmerit.cli.output import console, print_json, print_table, progress
 from fedmerit.errors import SettingError
@@ -30,7 +30,8 @@ def benchmark(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="Instead of the benchmark's own.", autocompletion=completed_from(DATASETS)
+            help=f"Instead of the benchmark's own. Known: {listed(BENCHMARKED)}.",
+            autocompletion=completed_from(BENCHMARKED),
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -64,7 +65,8 @@ def benchmark(
 
     It can be stopped at any moment: what is in the table of the folder is not run again unless the
     code that decides it changed. Runs of FedAvg and the median, which fedmerit's own code does not
-    decide, are kept in a folder of their own, NAME.kept.
+    decide, are kept in a folder of their own, NAME.kept. With another --dataset than the
+    benchmark's own the files are called NAME-DATASET.
 
     Example: fedmerit benchmark null --quick --dataset digits
     """
@@ -105,7 +107,7 @@ def benchmark(
             def tick(told: str) -> None:
                 bar.update(steps, advance=1, status=told)
 
-            setting = Setting(data, quick, tick, out / f"{name}.kept")
+            setting = Setting(data, quick, tick, out / f"{chosen.stem(wanted)}.kept")
             rows, files = run_benchmark(chosen, numbers, setting, out, command, keep_old=keep_old)
     if as_json:
         print_json([asdict(row) for row in rows])

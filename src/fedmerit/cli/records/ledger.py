@@ -79,8 +79,13 @@ def show(
     print_table(
         "Clients",
         ("client", "rounds", "participation", "total score", "mean score", f"last {window}",
-         "reward", "flagged", "rejected", "calls itself"),
-        [(*tuple(asdict(item).values())[:-1], item.label or "") for item in clients],
+         "reward", "flagged", "undecided", "rejected", "calls itself"),
+        [
+            (item.client, item.rounds, item.participation, item.total_score, item.mean_score,
+             item.moving_average, item.total_reward, item.flagged, item.undecided, item.rejected,
+             item.label or "")
+            for item in clients
+        ],
     )  # fmt: skip
     console.print(f"Head: {head}", highlight=False, soft_wrap=True)
 

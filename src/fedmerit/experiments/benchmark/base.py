@@ -78,6 +78,11 @@ class Results(ABC, Generic[RowT]):
     def sources(self) -> Sources:
         """Where the code is that decides the rows."""
 
+    def stem(self, dataset: str) -> str:
+        """Return what its files are called."""
+        del dataset
+        return self.name
+
     def row_code(self, row: RowT) -> str:
         """Return the fingerprint of the code that would decide a row now."""
         del row
@@ -109,6 +114,10 @@ class Benchmark(Results[RowT]):
 
     datasets: ClassVar[tuple[str, ...]] = ("mnist",)
     chosen: ClassVar[tuple[object, ...]] = ()
+
+    def stem(self, dataset: str) -> str:
+        """Return what its files are called; other data than its own have files of their own."""
+        return self.name if dataset == self.datasets[0] else f"{self.name}-{dataset}"
 
     @property
     def sources(self) -> Sources:

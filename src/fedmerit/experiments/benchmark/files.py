@@ -20,14 +20,19 @@ CODE = "code"  # the column with the fingerprint of the code that decided a row
 def write(
     benchmark: Results[RowT], rows: Sequence[RowT], folder: Path, command: str, inputs: str = ""
 ) -> list[Path]:
-    """Write the rows as CSV, the page as Markdown and the picture as SVG."""
+    """Write the rows as CSV, the page as Markdown and the picture as SVG.
+
+    `inputs` begin with the data set.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    table, page, picture = (folder / f"{benchmark.name}.{kind}" for kind in ("csv", "md", "svg"))
+    dataset = inputs.partition(" ")[0]
+    stem = benchmark.stem(dataset)
+    table, page, picture = (folder / f"{stem}.{kind}" for kind in ("csv", "md", "svg"))
     write_rows(table, rows)
     figure = _figure()
     benchmark.draw(rows, figure)
     save(figure, picture)
-    title = f"# Benchmark: {benchmark.name}"
+    title = f"# Benchmark: {benchmark.name}{'' if stem == benchmark.name else f', {dataset}'}"
     told = f"Written by `{command}`; every row is in [{table.name}]({table.name})."
     told += _old(benchmark, rows)
     body = f"{title}\n\n{told}\n\n![{benchmark.name}]({picture.name})\n\n{benchmark.page(rows)}\n"

@@ -24,15 +24,17 @@ def run_benchmark(
 ) -> tuple[list[Any], list[Path]]:
     """Run what is not in the table of `folder`, or was decided by other code.
 
-    Returns the rows of `seeds`, and the files that were written. The table also keeps what it had
-    of other seeds; the page is about all seeds that are whole.
+    Returns the rows of `seeds`, and the files that were written, those of each data set under a
+    name of their own. The table also keeps what it had of other seeds; the page is about all seeds
+    that are whole.
     """
+    stem = benchmark.stem(setting.dataset.name)
     inputs = f"{setting.dataset.name}{' quick' if setting.quick else ''}"
     cells = benchmark.cells(setting.quick)
-    known = _known(benchmark, folder, inputs)
+    known = _known(benchmark, folder, stem, inputs)
     done = {key: rows for key, rows in known.items() if key[1] in cells}
     wanted = [(seed, cell) for seed in seeds for cell in cells]
-    table, note = folder / f"{benchmark.name}.csv", _note(benchmark, folder)
+    table, note = folder / f"{stem}.csv", _note(folder, stem)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(inputs, encoding="utf-8")
     files: list[Path] = []
@@ -55,9 +57,9 @@ def run_benchmark(
     return [row for key in wanted for row in done[key]], files
 
 
-def _known(benchmark: Benchmark[Any], folder: Path, inputs: str) -> dict[Key, list[Any]]:
+def _known(benchmark: Benchmark[Any], folder: Path, stem: str, inputs: str) -> dict[Key, list[Any]]:
     """Return the rows in `folder` by seed and cell."""
-    note, stamp = _note(benchmark, folder), read_stamp(folder / f"{benchmark.name}.md")
+    note, stamp = _note(folder, stem), read_stamp(folder / f"{stem}.md")
     if not note.is_file() and stamp is None:  # from before it was said what they were made with
         return {}
     before = note.read_text(encoding="utf-8") if note.is_file() or stamp is None else stamp.inputs
@@ -67,14 +69,14 @@ def _known(benchmark: Benchmark[Any], folder: Path, inputs: str) -> dict[Key, li
             "with --out"
         )
     done: dict[Key, list[Any]] = {}
-    for row in read_rows(folder / f"{benchmark.name}.csv", benchmark.row):
+    for row in read_rows(folder / f"{stem}.csv", benchmark.row):
         done.setdefault((row.seed, benchmark.cell_of(row)), []).append(row)
     return done
 
 
-def _note(benchmark: Benchmark[Any], folder: Path) -> Path:
+def _note(folder: Path, stem: str) -> Path:
     """Return the file that says what a table was made with while there is no page yet."""
-    return folder / f"{benchmark.name}.kept" / "inputs"
+    return folder / f"{stem}.kept" / "inputs"
 
 
 def _ordered(done: dict[Key, list[Any]], cells: Sequence[Cell]) -> Iterator[Any]:

@@ -87,9 +87,8 @@ def load_click_log(source: ClickSource, folder: Path | None = None) -> ClickLog:
     elif folder is not None:
         events = _events(source, folder)
     else:
-        hint = f"run 'fedmerit data fetch {source.name}'" + (
-            "" if source.download else " --data-dir FOLDER"
-        )
+        place = "" if source.download else " --data-dir FOLDER"
+        hint = f"run 'fedmerit data fetch {source.name}{place}'"
         try:
             events = Events.from_arrays(restore(cache_file(source.name), EVENT_COLUMNS))
         except FileNotFoundError:

