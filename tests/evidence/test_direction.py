@@ -5,7 +5,7 @@ import pytest
 
 from fedmerit import Flag, Kind, Watch
 from fedmerit.evidence.bets import Wealth, bet
-from fedmerit.evidence.cohort import balancing, ways_of
+from fedmerit.evidence.cohort import Ways, ways_of
 from fedmerit.types import Contributions
 from tests.evidence.cohorts import result_from
 
@@ -17,10 +17,72 @@ def cosines_of(updates):
 
 def points_against(cosine, members):
     """Who does, where everybody who is present is a member or may be one."""
-    return ways_of(cosine, members, np.ones(len(members), dtype=bool)) < 0
+    return ways_of(cosine, members, np.ones(len(members), dtype=bool)).against
 
 
-def test_who_is_turned_round_points_against_the_others(rng):
+EVERYBODY = np.ones(12, dtype=bool)
+
+
+def a_step_later(reports, rng, answers, noise=0.5):
+    """Return the cosines of reports, and of their changes where each answers a step so far."""
+    step = rng.normal(size=reports.shape[1])
+    change = np.outer(answers, step) + noise * rng.normal(size=reports.shape)
+    return cosines_of(reports), cosines_of(change)
+
+
+def test_who_is_turned_round_answers_against_the_others_too(rng):
+    """Four flip their reports; of four that want something else descent answers alike, or apart."""
+    updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
+    updates[:4] *= -1
+    cosine, change = a_step_later(updates, rng, [-1.0] * 4 + [1.0] * 8)
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change, change])
+    assert found.against.tolist() == [True] * 4 + [False] * 8
+    assert found.way.tolist() == [-1] * 4 + [1] * 8
+    assert (found.power > 0.99).all()
+    for answers in ([1.0] * 12, [0.0] * 4 + [1.0] * 8):
+        cosine, change = a_step_later(updates, rng, answers)
+        found = ways_of(cosine, EVERYBODY, EVERYBODY, [change, change])
+        assert found.against.tolist() == [True] * 4 + [False] * 8
+        assert found.way[:4].tolist() == [answers[0]] * 4
+
+
+def test_both_looks_at_a_change_must_tell(rng):
+    updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
+    updates[:4] *= -1
+    cosine, against = a_step_later(updates, rng, [-1.0] * 4 + [1.0] * 8)
+    _, along = a_step_later(updates, rng, [1.0] * 12)
+    for changed in ([against, along], [along, against]):
+        assert (ways_of(cosine, EVERYBODY, EVERYBODY, changed).way == 1).all()
+
+
+def test_where_changes_have_nothing_in_common_nobody_is_turned_round(rng):
+    """Noise tells nothing, and says so: a bet on it is worth nothing."""
+    updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
+    updates[:4] *= -1
+    cosine, change = a_step_later(updates, rng, np.zeros(12))
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change])
+    assert not (found.way[:4] < 0).any()
+    assert (found.power < 0.2).all()
+
+
+def test_without_earlier_reports_nobody_is_turned_round(rng):
+    """Newcomers have no change; and of six changes nobody knows what is usual."""
+    updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
+    updates[:4] *= -1
+    cosine, change = a_step_later(updates, rng, [-1.0] * 4 + [1.0] * 8)
+    change[0] = change[:, 0] = 0.0
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change])
+    assert found.way[:4].tolist() == [0, -1, -1, -1]
+    assert found.power[0] == 0
+    change[10:] = change[:, 10:] = 0.0
+    for changed in ([change], []):
+        found = ways_of(cosine, EVERYBODY, EVERYBODY, changed)
+        assert found.against[:4].all()
+        assert not (found.way < 0).any()
+        assert not found.power.any()
+
+
+def test_who_points_against_the_others_is_told(rng):
     updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
     updates[:4] *= -1
     found = points_against(cosines_of(updates), np.ones(12, dtype=bool))
@@ -48,16 +110,6 @@ def test_a_client_with_nothing_in_common_does_not(rng):
     updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
     updates[0] = rng.normal(size=4000)
     assert not points_against(cosines_of(updates), np.ones(12, dtype=bool)).any()
-
-
-def test_a_client_past_its_optimum_is_pulled_back_and_not_turned_round(rng):
-    """Late in a run little is common: an honest client with data of its own points against all."""
-    common = rng.normal(size=4000)
-    updates = 0.4 * common + rng.normal(size=(12, 4000))  # mean cosine 0.14
-    updates[0] = rng.normal(size=4000) - 0.4 * common
-    cosine = cosines_of(updates)
-    assert cosine[0, 1:].max() < 0
-    assert not points_against(cosine, np.ones(12, dtype=bool)).any()
 
 
 def test_who_hardly_points_against_the_others_is_not_turned_round(rng):
@@ -94,33 +146,44 @@ def test_three_members_have_no_direction():
     assert not points_against(cosine, np.array([True, True, True, False])).any()
 
 
-def turned_round(row, way=-1):
-    """A round of six clients that agree clearly, one of whom points against the others or along."""
+def turned_round(row, way=-1, power=1.0):
+    """A round of six clients that agree clearly, one of whom is turned round or surely not."""
     z = np.full((6, 6), 30.0)
     np.fill_diagonal(z, np.nan)
-    evidence = replace(result_from(z).evidence, way=np.where(np.arange(6) == row, way, 0))
+    ways, powers = np.where(np.arange(6) == row, way, 0), np.full(6, power)
+    evidence = replace(result_from(z).evidence, way=ways, power=powers)
     return Contributions.of("", np.ones(6), evidence=evidence)
 
 
-def test_it_takes_rounds_to_name_who_points_against_the_others():
+NAMES = list("abcdef")
+
+
+def test_it_takes_rounds_to_name_who_is_turned_round():
     watch, rounds = Watch(rate=0.01), 0
     while not any(verdict.flagged for verdict in watch.verdicts()):
-        watch.observe(list("abcdef"), turned_round(2))
+        watch.observe(NAMES, turned_round(2))
         rounds += 1
         assert rounds < 10
-    assert rounds == 4  # each bet multiplies by 10.9; a third of it must reach 600
+    assert rounds == 2  # each bet multiplies by 90.1; a third of it must reach 600
     assert [(v.client, v.flag) for v in watch.verdicts() if v.flagged] == [
         ("c", Flag(Kind.REVERSED))
     ]
 
 
+@pytest.mark.parametrize(("power", "stake"), [(1.0, 0.9), (0.505, 0.5), (0.01, 0.0), (0.0, 0.0)])
+def test_the_stake_on_direction_is_kellys_for_the_power_of_the_round(power, stake):
+    """Where nobody could be seen to be turned round nothing is bet."""
+    known = bet({}, NAMES, turned_round(2, power=power))
+    won, lost = 1 - stake + stake / 0.01, 1 - stake
+    assert known["c"].reversed == pytest.approx(np.log(0.9 * won + 0.1))
+    assert known["a"].reversed == pytest.approx(np.log(0.9 * lost + 0.1))
+
+
 def test_who_points_along_takes_back_what_a_round_against_told():
     """Data of one's own pull back and forth: who is turned round is so in every round."""
-    known, against = bet({}, list("abcdef"), turned_round(2)), 0.9 + 0.1 / 0.01
-    assert known["c"].reversed == pytest.approx(np.log(0.9 * against + 0.1))
-    assert known["a"].reversed == pytest.approx(np.log(0.9 * 0.9 + 0.1))
-    known = bet(known, list("abcdef"), turned_round(2, way=1))
-    left = (0.9 * against + 0.1 - 0.05) / against + 0.05
+    known, won = bet({}, NAMES, turned_round(2)), 0.1 + 0.9 / 0.01
+    known = bet(known, NAMES, turned_round(2, way=1))
+    left = (0.9 * won + 0.1 - 0.05) / won + 0.05
     assert known["c"].reversed == pytest.approx(np.log(left))
     assert left < 1
 
@@ -128,81 +191,41 @@ def test_who_points_along_takes_back_what_a_round_against_told():
 def test_to_and_fro_is_no_evidence():
     known = {}
     for number in range(40):
-        known = bet(known, list("abcdef"), turned_round(2, way=-1 if number % 2 else 1))
-        assert known["c"].evidence < np.log(10)
+        known = bet(known, NAMES, turned_round(2, way=-1 if number % 2 else 1))
+        assert known["c"].evidence < np.log(40)
 
 
 def test_rounds_along_the_others_are_no_credit_for_later():
-    """Who works first and turns its updates round then is named as soon, or a round later."""
-    for honest, needed in ((0, 4), (15, 4), (40, 5)):
+    """Who works first and turns its updates round then needs some rounds more, not as many."""
+    for honest, needed in ((0, 2), (15, 4), (40, 4), (1000, 6)):
         known, rounds = {}, 0
         for _ in range(honest):
-            known = bet(known, list("abcdef"), turned_round(2, way=1))
+            known = bet(known, NAMES, turned_round(2, way=1))
         while known.get("c", Wealth()).evidence < np.log(600):
-            known = bet(known, list("abcdef"), turned_round(2))
+            known = bet(known, NAMES, turned_round(2))
             rounds += 1
         assert rounds == needed
 
 
-def test_some_against_others_are_two_populations(rng):
+def test_most_of_those_present_must_share_a_way(rng):
     """Eight that share a way are most of twelve, and not of sixteen who have worked."""
     updates = rng.normal(size=4000) + rng.normal(size=(16, 4000))
     updates[:4] *= -1
     members = np.arange(16) < 12
     cosine = cosines_of(updates)
-    assert ways_of(cosine, members, members).tolist()[:12] == [-1] * 4 + [1] * 8
-    assert not ways_of(cosine, members, np.ones(16, dtype=bool)).any()
+    assert ways_of(cosine, members, members).way.tolist()[:12] == [0] * 4 + [1] * 8
+    assert points_none(ways_of(cosine, members, np.ones(16, dtype=bool)))
 
 
-def test_nobody_is_turned_round_by_fewer_than_twice_as_many(rng):
-    """Seven of one kind and five of another are two populations."""
-    updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
-    updates[:5] *= -1
-    found = ways_of(cosines_of(updates), np.ones(12, dtype=bool), np.ones(12, dtype=bool))
-    assert found.tolist() == [0] * 5 + [1] * 7
-
-
-def test_who_balances_all_the_others_is_not_turned_round(rng):
-    """Eleven want a little of one thing, and one client alone holds what they lack."""
-    common = rng.normal(size=4000)
-    updates = np.vstack([-common, 0.1 * (common + 0.5 * rng.normal(size=(11, 4000)))])
-    everybody = np.ones(12, dtype=bool)
-
-    def told(weights):
-        # The median of what is usual caps a pull, so the eleven are heard in full.
-        balances = balancing(updates @ updates.T, weights, everybody)
-        return balances.tolist(), ways_of(cosines_of(updates), everybody, everybody, balances)[0]
-
-    assert ways_of(cosines_of(updates), everybody, everybody)[0] == -1
-    updates[0] *= 0.9  # as long as nine of the others together, but heard as two
-    assert told(np.ones(12)) == ([False] * 12, -1)
-    updates[1:9] = 0.1 * 0.25 * rng.normal(size=(8, 4000))  # eight have no wish any more
-    updates[0] /= 4
-    assert told(np.ones(12))[0] == [True] + [False] * 11
-
-
-@pytest.mark.parametrize("claimed", [1, 10, 1000])
-def test_no_claim_of_size_or_length_makes_a_flip_balance_the_others(rng, claimed):
-    updates = rng.normal(size=4000) + rng.normal(size=(12, 4000))
-    updates[0] *= -claimed
-    weights = np.where(np.arange(12) == 0, claimed, 1.0)
-    assert not balancing(updates @ updates.T, weights, np.ones(12, dtype=bool)).any()
-
-
-def test_what_is_balanced_by_hand():
-    """Two pull 2 and 1 one way, one pulls 1.5 back: half of 3, so it balances them."""
-    updates = np.array([[2.0], [1.0], [-1.5]])
-    members = np.ones(3, dtype=bool)
-    assert balancing(updates @ updates.T, np.ones(3), members).tolist() == [False, False, True]
-    updates[2] = -1.4
-    assert not balancing(updates @ updates.T, np.ones(3), members).any()
+def points_none(ways: Ways):
+    return not ways.against.any() and not ways.way.any() and not ways.power.any()
 
 
 def test_the_latest_reason_is_told():
     """A client that was a copy once is named for what it did since."""
     copied = [None, None, Flag(Kind.COPY, twin="0"), None, None, None]
-    known = bet({}, list("abcdef"), Contributions.of("", np.ones(6), flags=copied))
+    known = bet({}, NAMES, Contributions.of("", np.ones(6), flags=copied))
     assert known["c"].flag == Flag(Kind.COPY, twin="a")
-    known = bet(known, list("abcdef"), turned_round(2))
+    known = bet(known, NAMES, turned_round(2))
     assert known["c"].flag == Flag(Kind.REVERSED)
     assert not known["c"].standing

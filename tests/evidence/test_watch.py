@@ -185,12 +185,12 @@ def test_replays_are_evidence_even_where_nobody_agrees():
         wealth[1] = after(wealth[1], 0.9, number)
         wealth[2] = after(wealth[2], 10.9 if replays else 0.9, number)
         watch.observe(["a", "b", "c"], contributions(z, flags if replays else None, explained))
-        enough = 1 + wealth[1] + wealth[2] >= 3 * 300
+        enough = 2 + wealth[2] >= 3 * 300  # nothing is bet on agreement or direction
         assert watch.verdicts()[0].flagged is enough
         assert enough is (number == 6)
     assert watch.verdicts()[0].client == "c"
-    assert watch.verdicts()[0].e_value == pytest.approx((1 + wealth[1] + wealth[2]) / 3)
-    assert watch.verdicts()[1].e_value == pytest.approx((1 + 2 * wealth[1]) / 3)
+    assert watch.verdicts()[0].e_value == pytest.approx((2 + wealth[2]) / 3)
+    assert watch.verdicts()[1].e_value == pytest.approx((2 + wealth[1]) / 3)
 
 
 def after(wealth, factor, number):

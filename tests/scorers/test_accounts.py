@@ -143,6 +143,19 @@ def test_near_copies_in_a_first_round_may_have_data_of_one_kind(rng):
     assert apart(own, past=one) == nobody
 
 
+def test_newcomers_with_few_parameters_are_not_called_copies(rng):
+    """Halves of 255 parameters cannot show whose data differ: nobody is accused for it."""
+    reports = rng.normal(size=(8, 256))
+    reports[1] = reports[0]
+    alike = np.zeros((8, 8), dtype=bool)
+    alike[0, 1] = alike[1, 0] = True
+    cosine = units(reports) @ units(reports).T
+    for parameters, told in ((256, False), (255, True)):
+        some = reports[:, :parameters]
+        found = apart_by_data(some, None, cosine, alike, np.array([0, parameters]))
+        assert found.tolist() == [told] * 2 + [False] * 6
+
+
 def test_reports_without_large_parameters_are_not_told_apart():
     signs = np.ones((9, 600))
     alike = ~np.eye(9, dtype=bool)

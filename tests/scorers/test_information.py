@@ -184,6 +184,7 @@ def test_who_points_the_other_way_is_told_over_rounds_and_paid_nothing():
     updates[:3] *= -1
     result = merit_of(updates, public, past)
     assert result.evidence.way.tolist() == [-1] * 3 + [1] * 17
+    assert {flag.kind for flag in result.flags[:3]} == {Kind.REVERSED}
     assert result.scores[:3].max() < 0.4 * result.scores[3:].min()
 
 

@@ -787,6 +787,13 @@ def test_a_report_needs_a_ledger(tmp_path):
         new().report(tmp_path / "page.html")
 
 
+def test_what_cannot_evaluate_is_refused_before_the_round():
+    with new() as server:
+        with pytest.raises(SettingError, match="evaluate must be callable, got 3"):
+            server.settle(updates=updates(1), evaluate=3)
+        assert server.round == 0
+
+
 def test_an_evaluation_that_fails_does_not_lose_the_round(tmp_path):
     def broken(_):
         raise OSError("no test data")

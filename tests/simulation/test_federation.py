@@ -276,6 +276,11 @@ def test_unweighted_rules_run_unweighted_only(digits, rule):
         ({"per_round": 11}, SettingError, "per_round must be at most users = 10, got 11"),
         ({"users": 1}, SettingError, "users must be at least 2, got 1"),
         ({"upload": QuantileBins()}, SettingError, "levels stand for values"),
+        ({"behaviours": "20% noise"}, SettingError, "behaviours must be Assignment, got '20% n"),
+        ({"extra": None}, SettingError, "extra must be Assignment, got None"),
+        ({"partition": "iid"}, SettingError, "partition must be Partition, got 'iid'"),
+        ({"model": "mlp"}, SettingError, "model must be ModelChoice or DinChoice, got 'mlp'"),
+        ({"training": "sgd"}, SettingError, "training must be LocalTraining, got 'sgd'"),
     ],
 )
 def test_settings_check_themselves(change, error, message):

@@ -316,16 +316,18 @@ def ways_of(
 ) -> Ways:
     """Return who points against the cohort, by cosines of updates and of their changes, (k, k).
 
-    A client points against the members that share a way if it does so at least a third as much as
-    they point together, and below a prediction interval of theirs, but for one round in a hundred
-    over all clients. Honest clients do, too, and some in every round: who alone holds a class, or
-    has other names for labels, wants what the others do not.
+    A client opposes the members that share a way if it points against them at least a third as much
+    as they point together, and below a prediction interval of theirs, but for one round in a
+    hundred over all clients. It is `against` them, and tells them nothing, if it also lies
+    `LIMITS.apart` times as far from them as they lie from each other. Honest clients are, too, and
+    some in every round: who alone holds a class, or has other names for labels, wants what the
+    others do not.
 
     But the model moves for all alike, and descent on any data answers alike: what a step has gained
     is wanted less. So changes of honest reports from round to round point along with each other, or
     have nothing to do with each other. Those of reports that are turned round point against the
-    others'. So a client is turned round if it points against the members and its change lies
-    farther below nothing than theirs are spread, but for one round in a hundred, in each of the
+    others'. So a client is turned round if it opposes the members and its change does, by a third
+    and farther below nothing than theirs are spread, but for one round in a hundred, in each of the
     ways to look at a change that are given. Who points along with them, or changes along, at least
     a third as much as they do, is not turned round.
 
@@ -342,20 +344,23 @@ def ways_of(
         return nothing
     means, together, spread = _with_each_other(cosine, shared)
     least = LIMITS.least_share * together
-    against = means < min(-least, together - _below(shared, LIMITS.honest_event / clients) * spread)
+    turned = means < min(-least, together - _below(shared, LIMITS.honest_event / clients) * spread)
+    # Of two directions, the squared distance is 2 (1 - cosine).
+    against = turned & (1 - means > LIMITS.apart * (1 - together))
     way[means > least] = 1
-    turned, power = against.copy(), np.ones(clients)
+    power = np.ones(clients)
     for change in changed:
         told = np.any(change, axis=1)
         if (shared & told).sum() < fewest:
             return Ways(against, way, nothing.power)
         means, together, spread = _with_each_other(change, shared & told)
-        below = _below(shared & told, LIMITS.honest_event) * spread
+        least = LIMITS.least_share * together
+        below = max(_below(shared & told, LIMITS.honest_event) * spread, least)
         # Of reports that are turned round, changes lie about as far on the other side.
         seen = erfc((below - together) / max(spread, _TINY) / sqrt(2)) / 2
         power = np.where(told, np.minimum(power, seen), 0.0)
         turned &= told & (means < -below)
-        way[told & (means > max(LIMITS.least_share * together, 0.0))] = 1
+        way[told & (means > max(least, 0.0))] = 1
     if not changed:
         return Ways(against, way, nothing.power)
     way[turned] = -1

@@ -81,7 +81,11 @@ class Limits:
     # Chosen: the share of all bets that wait for later rounds, should a client stop working then.
     reserve: float = 0.1
 
-    # --- direction (evidence.past)
+    # --- direction (evidence.cohort)
+    # Tuned (development seeds of the models benchmark, 0043): who tells the others nothing lies
+    # farther from them than so many times what they lie from each other; honest clients came to
+    # 1.53. It decides about pay alone.
+    apart: float = 5 / 3
     # Chosen: a report of which less than a tenth is new does not answer what the model did.
     changed: float = 0.1
 

@@ -95,6 +95,9 @@ def apart_by_data(
     asked = alike.any(axis=1) & new & new[nearest]
     if not asked.any():
         return apart
+    if unknown.shape[1] < LIMITS.fewest_moved:
+        apart |= asked  # halves of so few parameters say nothing
+        return apart
     step = -(-unknown.shape[1] // _LOOKED_AT)
     looked_at = unknown[:, ::step].astype(np.float64)
     squares = np.square(looked_at)

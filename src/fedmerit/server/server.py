@@ -310,6 +310,8 @@ class Server:
             Every reply was refused for the same reason, or no client has a size where weights are
             by size: the fault is not a client's.
         """
+        if evaluate is not None and not callable(evaluate):
+            raise SettingError(f"evaluate must be callable, got {evaluate!r}"[:200])
         result = self.judge(models, sizes, updates=updates, labels=labels)
         self._combine()
         try:

@@ -86,6 +86,15 @@ class DinChoice:
         check_number("spread", self.spread, above=0)
 
 
+_KINDS = {
+    "partition": (Partition,),
+    "model": (ModelChoice, DinChoice),
+    "training": (LocalTraining,),
+    "behaviours": (Assignment,),
+    "extra": (Assignment,),
+}
+
+
 @dataclass(frozen=True)
 class FederationConfig:
     """A simulated federation.
@@ -145,6 +154,10 @@ class FederationConfig:
         check_count("rounds", self.rounds, least=1)
         check_count("seed", self.seed, least=0)
         RoundRules.of(self.rules, {})
+        for name, kinds in _KINDS.items():
+            if not isinstance(getattr(self, name), kinds):
+                known = " or ".join(kind.__name__ for kind in kinds)
+                raise SettingError(f"{name} must be {known}, got {getattr(self, name)!r}"[:200])
         if self.touched and self.rules.rule != "mean":
             raise SettingError(f"touched needs rule mean, got {self.rules.rule}")
         if self.scored not in SCORED:
