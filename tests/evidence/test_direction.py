@@ -46,6 +46,15 @@ def test_who_is_turned_round_answers_against_the_others_too(rng):
         assert found.way[:4].tolist() == [answers[0]] * 4
 
 
+def test_of_data_of_one_kind_who_points_against_the_others_is_named_whatever_its_changes_say(rng):
+    updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
+    updates[:4] *= -1
+    cosine, change = a_step_later(updates, rng, [1.0] * 12)
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change], one_kind=True)
+    assert found.way.tolist() == [-1] * 4 + [1] * 8
+    assert (found.power == 0.1).all()
+
+
 def test_both_looks_at_a_change_must_tell(rng):
     updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
     updates[:4] *= -1

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,10 +88,10 @@ def test_what_a_report_leaves_at_zero_is_a_tie(rng):
 
 def test_what_is_a_function_of_the_first_public_vector_is_public(rng):
     """Steps at its zero and at its quarters, and lines between them; another vector is not."""
-    d = 1200
-    starts, public = np.array([0, 400, d]), rng.normal(size=(2, d))
+    d = 1600
+    starts, public = np.array([0, 400, 800, 1200, d]), rng.normal(size=(2, d))
     axes = public_axes(public, starts)
-    for begin, end in ((0, 400), (400, d)):
+    for begin, end in pairwise(starts):
         g, part = public[0, begin:end], axes[:, begin:end]
         assert part @ part.T == pytest.approx(np.eye(len(axes)), abs=1e-12)
         ordered = np.sort(g)
@@ -98,15 +100,16 @@ def test_what_is_a_function_of_the_first_public_vector_is_public(rng):
             assert part.T @ (part @ function) == pytest.approx(function, abs=1e-9)
         strange = rng.normal(size=end - begin)
         assert np.abs(strange - part.T @ (part @ strange)).max() > 1
+    assert len(public_axes(public[:, :1200], starts[:4])) == 3  # three strata have none to spare
 
 
 def test_few_parameters_are_not_cut_in_parts(rng):
     """Of 130 there are halves, of 60 the signs alone; and where all are equal, not even these."""
-    g = rng.normal(size=(1, 250))
-    g[0, 190:] = 1.5
-    axes = public_axes(g, np.array([0, 130, 190, 250]))
-    parts = ((0, 130), (130, 190), (190, 250))
-    assert [np.any(axes[:, a:b], axis=1).sum() for a, b in parts] == [4, 3, 1]
+    g = rng.normal(size=(1, 450))
+    g[0, 390:] = 1.5
+    starts = np.array([0, 130, 190, 390, 450])
+    axes = public_axes(g, starts)
+    assert [np.any(axes[:, a:b], axis=1).sum() for a, b in pairwise(starts)] == [4, 3, 5, 1]
 
 
 def test_private_parts_are_the_remainders_of_least_squares(rng):
@@ -122,11 +125,8 @@ def test_private_parts_are_the_remainders_of_least_squares(rng):
         RoundInputs(updates, public, previous=previous), starts, public_axes(public, starts)
     )
     for begin, end in ((0, 130), (130, d)):
-        first = public[0, begin:end]
-        shapes = [np.sign(first), first >= np.sort(first)[(end - begin) // 2]]
         for i in range(k):
             columns = [np.ones(end - begin), *public[:, begin:end], *previous[i, :, begin:end]]
-            columns += shapes
             design = np.stack(columns, axis=1)
             target = updates[i, begin:end]
             left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]

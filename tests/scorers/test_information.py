@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmerit import Flag, Kind
+from fedmerit.errors import SettingError
 from fedmerit.scorers import Merit
 from fedmerit.scorers.information import once, shared_work, shrunk, tell
 from fedmerit.validation import check_round
@@ -186,6 +187,21 @@ def test_who_points_the_other_way_is_told_over_rounds_and_paid_nothing():
     assert result.evidence.way.tolist() == [-1] * 3 + [1] * 17
     assert {flag.kind for flag in result.flags[:3]} == {Kind.REVERSED}
     assert result.scores[:3].max() < 0.4 * result.scores[3:].min()
+
+
+def test_wrong_labels_look_like_other_data_unless_these_are_of_one_kind():
+    """Both reports and changes of who has other labels: descent, so answers are as the others'."""
+    updates, public, past, _ = a_round(own=1.0)
+    updates[:3] -= 2 * updates.mean(axis=0)
+    change = updates[3:].mean(axis=0) - past[3:, 0].mean(axis=0)
+    past[:3, 0] = updates[:3] - change
+    inputs = replace(check_round(updates, public), previous=past[:, :1])
+    for one_kind, told in ((False, 1), (True, -1)):
+        result = Merit(one_kind=one_kind).score(inputs, np.random.default_rng(5))
+        assert result.evidence.way.tolist() == [told] * 3 + [1] * 17, one_kind
+        assert (result.scores[:3] == 0).all()
+    with pytest.raises(SettingError, match="one_kind must be True or False, got 'yes'"):
+        Merit(one_kind="yes")
 
 
 def test_differences_that_do_not_last_are_evened_out():

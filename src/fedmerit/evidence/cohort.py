@@ -312,7 +312,11 @@ def _connected(clients: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def ways_of(
-    cosine: Floats, members: Booleans, present: Booleans, changed: Sequence[Floats] = ()
+    cosine: Floats,
+    members: Booleans,
+    present: Booleans,
+    changed: Sequence[Floats] = (),
+    one_kind: bool = False,
 ) -> Ways:
     """Return who points against the cohort, by cosines of updates and of their changes, (k, k).
 
@@ -331,6 +335,8 @@ def ways_of(
     ways to look at a change that are given. Who points along with them, or changes along, at least
     a third as much as they do, is not turned round.
 
+    Of data of `one_kind` nobody honest opposes the others: who does is turned round, or worse.
+
     Where fewer than seven share a way, or not most of those `present`, (k,), nobody can tell.
     """
     clients = len(members)
@@ -344,11 +350,17 @@ def ways_of(
         return nothing
     means, together, spread = _with_each_other(cosine, shared)
     least = LIMITS.least_share * together
-    turned = means < min(-least, together - _below(shared, LIMITS.honest_event / clients) * spread)
+    limit = min(-least, together - _below(shared, LIMITS.honest_event / clients) * spread)
+    turned = means < limit
     # Of two directions, the squared distance is 2 (1 - cosine).
     against = turned & (1 - means > LIMITS.apart * (1 - together))
     way[means > least] = 1
-    power = np.ones(clients)
+    # What is turned round lies about as far on the other side.
+    power = np.full(clients, _chance_below(limit + together, spread))
+    if one_kind:
+        way[against] = -1
+        # Wrong labels are no mirror: how often they would be seen nobody knows.
+        return Ways(against, way, np.minimum(power, LIMITS.stake))
     for change in changed:
         told = np.any(change, axis=1)
         if (shared & told).sum() < fewest:
@@ -356,8 +368,7 @@ def ways_of(
         means, together, spread = _with_each_other(change, shared & told)
         least = LIMITS.least_share * together
         below = max(_below(shared & told, LIMITS.honest_event) * spread, least)
-        # Of reports that are turned round, changes lie about as far on the other side.
-        seen = erfc((below - together) / max(spread, _TINY) / sqrt(2)) / 2
+        seen = _chance_below(together - below, spread)
         power = np.where(told, np.minimum(power, seen), 0.0)
         turned &= told & (means < -below)
         way[told & (means > max(least, 0.0))] = 1
@@ -371,6 +382,11 @@ def _with_each_other(cosine: Floats, some: Booleans) -> tuple[Floats, float, flo
     """Return each client's mean cosine with `some` others, (k,), the mean of theirs, its spread."""
     means: Floats = (cosine[:, some].sum(axis=1) - some) / (some.sum() - some)
     return means, float(np.mean(means[some])), float(np.std(means[some], ddof=1))
+
+
+def _chance_below(limit: float, spread: float) -> float:
+    """Return the chance that what is normal about 0, with so much spread, lies below a limit."""
+    return erfc(-limit / max(spread, _TINY) / sqrt(2)) / 2
 
 
 def _below(some: Booleans, rate: float) -> float:

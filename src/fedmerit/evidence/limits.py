@@ -76,7 +76,8 @@ class Limits:
     largest_stake: float = 0.9
     # Chosen: what agreement counts a round later, so that some ten rounds are looked at together.
     memory: float = 0.9
-    # Chosen: the share of its wealth that the second bet puts on reports that are explained.
+    # Chosen: the share of its wealth that a bet puts on reports that are explained; and the chance
+    # that is given to be seen, in a round, to who points against data of one kind.
     stake: float = 0.1
     # Chosen: the share of all bets that wait for later rounds, should a client stop working then.
     reserve: float = 0.1

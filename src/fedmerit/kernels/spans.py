@@ -30,10 +30,12 @@ def public_axes(
     What is computed from a public vector parameter by parameter is public, too: its signs, its
     roots, its largest tenth. Strata by the first vector make every such function nearly linear
     where they are many. A small model has few, so the rows also span the signs of that vector, and
-    a constant in each quarter of a stratum by it.
+    a constant in each quarter of a stratum by it. With fewer than four strata there are no
+    parameters to spare for that.
     """
     known = 1 if public is None else 1 + len(public)
-    axes = np.zeros((known if public is None else known + QUARTERS, int(starts[-1])))
+    shapes = 0 if public is None or len(starts) <= QUARTERS else QUARTERS
+    axes = np.zeros((known + shapes, int(starts[-1])))
 
     def orthonormal(first: int, last: int) -> None:
         for begin, end in zip(starts[first:last], starts[first + 1 : last + 1], strict=True):
@@ -41,6 +43,7 @@ def public_axes(
             own[0] = 1.0
             if public is not None:
                 own[1:known] = public[:, begin:end]
+            if shapes:
                 _write_shapes(own[1], own[known:])
             make_axes(own, _SPANNED)
             axes[:, begin:end] = own

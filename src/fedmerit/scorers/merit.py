@@ -24,7 +24,7 @@ from fedmerit.comparison import (
     private_cosines,
     private_parts,
 )
-from fedmerit.errors import UpdatesError
+from fedmerit.errors import SettingError, UpdatesError
 from fedmerit.evidence.bets import NAMING_RATE
 from fedmerit.evidence.cohort import (
     Cohort,
@@ -115,14 +115,21 @@ class Merit:
     naming
         False discovery rate at which evidence over earlier rounds names clients that do not work:
         as long as it stands they get neither weight nor pay. 0 names nobody.
+    one_kind
+        All clients hold data of one kind: none has classes, labels or a task of its own. That is
+        yours to know. Then who points against the others over rounds is named whatever its reason,
+        which finds flipped labels as well as flipped signs. If it is not so, honest clients are.
     """
 
     gate: ConditionalPCA = field(default_factory=ConditionalPCA)
     sample: int | None = DEFAULT_SAMPLE
     naming: float = NAMING_RATE
+    one_kind: bool = False
 
     def __post_init__(self) -> None:
         check_sample(self.sample)
+        if not isinstance(self.one_kind, bool):
+            raise SettingError(f"one_kind must be True or False, got {self.one_kind!r}")
         check_number("naming", self.naming, least=0, below=1)
 
     @property
@@ -171,7 +178,8 @@ class Merit:
         tells, testimony = tell(private, left, inputs.testimony, reports, norms, same, counted)
         information = shrunk(tells, shown, past) / accounts
         alone = once(same)
-        ways = ways_of(whole, members & alone, worked.present & alone, changed)
+        present = worked.present & alone
+        ways = ways_of(whole, members & alone, present, changed, self.one_kind)
         evidence = worked.cohort.evidence(
             worked.explained_share, worked.replayed | worked.repeated, accounts, ways
         )
