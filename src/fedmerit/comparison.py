@@ -31,7 +31,7 @@ from fedmerit.kernels.counts import (
     count_by_planes,
 )
 from fedmerit.kernels.layout import halve_strata
-from fedmerit.kernels.products import inner_products
+from fedmerit.kernels.products import inner_products, products_between
 from fedmerit.kernels.spans import take_off_all, take_off_own
 from fedmerit.kernels.threads import deal, threads
 from fedmerit.types import Contributions, Evidence, FloatArray, Pairs, RoundInputs, Signals
@@ -362,24 +362,51 @@ def cosines_to_mean(products: Matrix, weights: NDArray[np.float64]) -> NDArray[n
     return np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
 
 
-def changes(updates: FloatArray, previous: FloatArray, least: float) -> tuple[Matrix, Matrix]:
-    """Return cosines of how reports changed since each client's one before, (k, k) each.
+@dataclass(frozen=True)
+class Changes:
+    """How reports changed since each client's one before, (k, k) each.
 
-    First of whole changes, then of what does not lie along the earlier report: lengths change for
-    everybody as rates of learning fall. 0 for a client without an earlier report, or of whose
-    report no more than the share `least` is new. The newest of `previous`, (k, n, d), stands before
-    zeros.
+    Attributes
+    ----------
+    whole, turned : cosines
+        Of the changes, and of what of them does not lie along the earlier report: lengths change
+        for everybody as rates of learning fall. 0 where nothing can be told.
+    now, across, before : inner products
+        Of reports with each other, with earlier ones, and of these with each other, each client's
+        relative to the length of its earlier report.
     """
-    whole, turned = np.zeros_like(updates), np.zeros_like(updates)
+
+    whole: Matrix
+    turned: Matrix
+    now: Matrix
+    across: Matrix
+    before: Matrix
+
+
+def changes(updates: FloatArray, previous: FloatArray, least: float) -> Changes:
+    """Return how reports changed; nothing of a client without an earlier one.
+
+    Nor of one of whose report no more than the share `least` is new. The newest of `previous`,
+    (k, n, d), stands before zeros.
+    """
+    whole, turned, now, earlier = (np.zeros_like(updates) for _ in range(4))
     for client, reports in enumerate(previous):
         known = np.flatnonzero(np.any(reports, axis=1))
         if not len(known):
             continue
         report, before = updates[client].astype(np.float64), reports[known[-1]].astype(np.float64)
-        left = report - _product(report, before) / _product(before, before) * before
+        square = _product(before, before)
+        left = report - _product(report, before) / square * before
         if _product(left, left) > least**2 * _product(report, report):
             whole[client], turned[client] = report - before, left
-    return cosines(gram(whole)), cosines(gram(turned))
+            now[client], earlier[client] = report / np.sqrt(square), before / np.sqrt(square)
+    return Changes(
+        cosines(gram(whole)),
+        cosines(gram(turned)),
+        gram(now),
+        products_between(now, earlier),
+        gram(earlier),
+    )
 
 
 def _product(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedmerit import Flag, Kind, Watch
+from fedmerit.comparison import Changes, changes
 from fedmerit.evidence.bets import Wealth, bet
 from fedmerit.evidence.cohort import Ways, ways_of
 from fedmerit.types import Contributions
@@ -27,7 +28,14 @@ def a_step_later(reports, rng, answers, noise=0.5):
     """Return the cosines of reports, and of their changes where each answers a step so far."""
     step = rng.normal(size=reports.shape[1])
     change = np.outer(answers, step) + noise * rng.normal(size=reports.shape)
-    return cosines_of(reports), cosines_of(change)
+    return cosines_of(reports), changed(cosines_of(change))
+
+
+def changed(whole, turned=None, same=0.95, wanted=0.95):
+    """Changes of reports that are nearly the `same`, and `wanted` so much, relative to before."""
+    ones = np.ones(whole.shape)
+    now = np.square(wanted / same) * ones
+    return Changes(whole, whole if turned is None else turned, now, wanted * ones, ones)
 
 
 def test_who_is_turned_round_answers_against_the_others_too(rng):
@@ -35,13 +43,13 @@ def test_who_is_turned_round_answers_against_the_others_too(rng):
     updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
     updates[:4] *= -1
     cosine, change = a_step_later(updates, rng, [-1.0] * 4 + [1.0] * 8)
-    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change, change])
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, change)
     assert found.against.tolist() == [True] * 4 + [False] * 8
     assert found.way.tolist() == [-1] * 4 + [1] * 8
     assert (found.power > 0.99).all()
     for answers in ([1.0] * 12, [0.0] * 4 + [1.0] * 8):
         cosine, change = a_step_later(updates, rng, answers)
-        found = ways_of(cosine, EVERYBODY, EVERYBODY, [change, change])
+        found = ways_of(cosine, EVERYBODY, EVERYBODY, change)
         assert found.against.tolist() == [True] * 4 + [False] * 8
         assert found.way[:4].tolist() == [answers[0]] * 4
 
@@ -50,7 +58,7 @@ def test_of_data_of_one_kind_who_points_against_the_others_is_named_whatever_its
     updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
     updates[:4] *= -1
     cosine, change = a_step_later(updates, rng, [1.0] * 12)
-    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change], one_kind=True)
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, change, one_kind=True)
     assert found.way.tolist() == [-1] * 4 + [1] * 8
     assert (found.power == 0.1).all()
 
@@ -60,8 +68,45 @@ def test_both_looks_at_a_change_must_tell(rng):
     updates[:4] *= -1
     cosine, against = a_step_later(updates, rng, [-1.0] * 4 + [1.0] * 8)
     _, along = a_step_later(updates, rng, [1.0] * 12)
-    for changed in ([against, along], [along, against]):
-        assert (ways_of(cosine, EVERYBODY, EVERYBODY, changed).way == 1).all()
+    for looks in ((against.whole, along.whole), (along.whole, against.whole)):
+        assert (ways_of(cosine, EVERYBODY, EVERYBODY, changed(*looks)).way == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("same", "wanted", "told"),
+    [
+        (0.95, 0.95, True),  # the shared report is the one of before, and wanted less
+        (0.95, 1.05, False),  # it is wanted more: gradients grow
+        (0.88, 0.5, True),
+        (0.85, 0.5, False),  # it has turned by more than half: another layer, another mask
+        (0.5, 0.5, False),
+        (-0.95, -0.95, False),
+    ],
+)
+def test_only_answers_to_what_was_shared_tell_who_is_turned_round(rng, same, wanted, told):
+    updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
+    updates[:4] *= -1
+    cosine, change = a_step_later(updates, rng, [-1.0] * 4 + [1.0] * 8)
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, changed(change.whole, None, same, wanted))
+    assert found.way[:4].tolist() == [-1 if told else 0] * 4
+    assert found.power.any() == told
+
+
+def test_changes_are_those_since_the_newest_report(rng):
+    """Of a report that only grew nothing is told, nor of a newcomer's; lengths are taken off."""
+    reports, old, news = rng.normal(size=(3, 4, 500))
+    past = np.zeros((4, 3, 500))
+    past[:3, 0], past[:3, 1] = old[:3], reports[:3]
+    updates = np.stack([2.0 * reports[0], reports[1] + news[1], 3.0 * reports[2] + news[1], old[3]])
+    found = changes(updates, past, 0.1)
+    assert not found.whole[[0, 3]].any()
+    assert found.turned[1, 2] == pytest.approx(1.0, abs=0.02)
+    assert found.whole[1, 2] < 0.6
+    lengths = np.linalg.norm(reports[1:3], axis=1)
+    units, now = reports[1:3] / lengths[:, None], updates[1:3] / lengths[:, None]
+    assert found.before[1:3, 1:3] == pytest.approx(units @ units.T)
+    assert found.across[1:3, 1:3] == pytest.approx(now @ units.T)
+    assert found.now[1:3, 1:3] == pytest.approx(now @ now.T)
 
 
 def test_where_changes_have_nothing_in_common_nobody_is_turned_round(rng):
@@ -69,7 +114,7 @@ def test_where_changes_have_nothing_in_common_nobody_is_turned_round(rng):
     updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
     updates[:4] *= -1
     cosine, change = a_step_later(updates, rng, np.zeros(12))
-    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change])
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, change)
     assert not (found.way[:4] < 0).any()
     assert (found.power < 0.2).all()
 
@@ -79,13 +124,13 @@ def test_without_earlier_reports_nobody_is_turned_round(rng):
     updates = rng.normal(size=4000) + 0.5 * rng.normal(size=(12, 4000))
     updates[:4] *= -1
     cosine, change = a_step_later(updates, rng, [-1.0] * 4 + [1.0] * 8)
-    change[0] = change[:, 0] = 0.0
-    found = ways_of(cosine, EVERYBODY, EVERYBODY, [change])
+    change.whole[0] = change.whole[:, 0] = 0.0
+    found = ways_of(cosine, EVERYBODY, EVERYBODY, change)
     assert found.way[:4].tolist() == [0, -1, -1, -1]
     assert found.power[0] == 0
-    change[10:] = change[:, 10:] = 0.0
-    for changed in ([change], []):
-        found = ways_of(cosine, EVERYBODY, EVERYBODY, changed)
+    change.whole[10:] = change.whole[:, 10:] = 0.0
+    for told in (change, None):
+        found = ways_of(cosine, EVERYBODY, EVERYBODY, told)
         assert found.against[:4].all()
         assert not (found.way < 0).any()
         assert not found.power.any()

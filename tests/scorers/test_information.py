@@ -180,9 +180,17 @@ def test_equal_clients_are_paid_nearly_equally():
     assert np.std(result.scores) / np.mean(result.scores) < 0.05
 
 
+def before_a_step(updates, rng):
+    """Earlier reports of those who sent `updates`: they wanted the same, and one step more."""
+    size = np.linalg.norm(updates) / np.sqrt(updates.size)
+    return (1.2 * updates + 0.3 * size * rng.normal(size=updates.shape[1]))[:, None]
+
+
 def test_who_points_the_other_way_is_told_over_rounds_and_paid_nothing():
-    updates, public, past, _ = a_round(own=1.0)
+    updates, public, _, rng = a_round(own=1.0)
+    past = before_a_step(updates, rng)
     updates[:3] *= -1
+    past[:3] *= -1
     result = merit_of(updates, public, past)
     assert result.evidence.way.tolist() == [-1] * 3 + [1] * 17
     assert {flag.kind for flag in result.flags[:3]} == {Kind.REVERSED}
@@ -191,11 +199,9 @@ def test_who_points_the_other_way_is_told_over_rounds_and_paid_nothing():
 
 def test_wrong_labels_look_like_other_data_unless_these_are_of_one_kind():
     """Both reports and changes of who has other labels: descent, so answers are as the others'."""
-    updates, public, past, _ = a_round(own=1.0)
+    updates, public, _, rng = a_round(own=1.0)
     updates[:3] -= 2 * updates.mean(axis=0)
-    change = updates[3:].mean(axis=0) - past[3:, 0].mean(axis=0)
-    past[:3, 0] = updates[:3] - change
-    inputs = replace(check_round(updates, public), previous=past[:, :1])
+    inputs = replace(check_round(updates, public), previous=before_a_step(updates, rng))
     for one_kind, told in ((False, 1), (True, -1)):
         result = Merit(one_kind=one_kind).score(inputs, np.random.default_rng(5))
         assert result.evidence.way.tolist() == [told] * 3 + [1] * 17, one_kind

@@ -8,13 +8,13 @@ of this cohort would, with a stated chance of an error; and where the round cann
 nobody is judged.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import erfc, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmerit.comparison import Changes
 from fedmerit.evidence.decisions import (
     FEWEST,
     far_below,
@@ -315,7 +315,7 @@ def ways_of(
     cosine: Floats,
     members: Booleans,
     present: Booleans,
-    changed: Sequence[Floats] = (),
+    changed: Changes | None = None,
     one_kind: bool = False,
 ) -> Ways:
     """Return who points against the cohort, by cosines of updates and of their changes, (k, k).
@@ -331,9 +331,11 @@ def ways_of(
     is wanted less. So changes of honest reports from round to round point along with each other, or
     have nothing to do with each other. Those of reports that are turned round point against the
     others'. So a client is turned round if it opposes the members and its change does, by a third
-    and farther below nothing than theirs are spread, but for one round in a hundred, in each of the
-    ways to look at a change that are given. Who points along with them, or changes along, at least
-    a third as much as they do, is not turned round.
+    and farther below nothing than theirs are spread, but for one round in a hundred, as a whole and
+    without what lies along its earlier report. Who points along with them, or changes along, at
+    least a third as much as they do, is not turned round.
+
+    A round tells that only if its changes are answers (`_answered`).
 
     Of data of `one_kind` nobody honest opposes the others: who does is turned round, or worse.
 
@@ -361,10 +363,12 @@ def ways_of(
         way[against] = -1
         # Wrong labels are no mirror: how often they would be seen nobody knows.
         return Ways(against, way, np.minimum(power, LIMITS.stake))
-    for change in changed:
-        told = np.any(change, axis=1)
-        if (shared & told).sum() < fewest:
-            return Ways(against, way, nothing.power)
+    if changed is None:
+        return Ways(against, way, nothing.power)
+    told = np.any(changed.turned, axis=1)
+    if (shared & told).sum() < fewest or not _answered(changed, shared & told):
+        return Ways(against, way, nothing.power)
+    for change in (changed.whole, changed.turned):
         means, together, spread = _with_each_other(change, shared & told)
         least = LIMITS.least_share * together
         below = max(_below(shared & told, LIMITS.honest_event) * spread, least)
@@ -372,10 +376,27 @@ def ways_of(
         power = np.where(told, np.minimum(power, seen), 0.0)
         turned &= told & (means < -below)
         way[told & (means > max(least, 0.0))] = 1
-    if not changed:
-        return Ways(against, way, nothing.power)
     way[turned] = -1
     return Ways(against, way, power)
+
+
+def _answered(changed: Changes, some: Booleans) -> bool:
+    """Return whether what `some` report together answers what they reported together before.
+
+    It must be the same question: their shared report may have turned by half of its length at most.
+    Where another layer is trained, or another mask is drawn, it is not, and the change of who
+    points against the others says no more than where it points. And what was gained must be wanted
+    less: while gradients grow, as on the way from a saddle, everybody wants more of what it got,
+    and who wants something else changes against the others.
+    """
+    now, across, before = (
+        float(products[np.ix_(some, some)].sum())
+        for products in (changed.now, changed.across, changed.before)
+    )
+    if now <= 0 or before <= 0:
+        return False
+    same = across > sqrt((1 - LIMITS.another**2) * now * before)
+    return same and across < before
 
 
 def _with_each_other(cosine: Floats, some: Booleans) -> tuple[Floats, float, float]:

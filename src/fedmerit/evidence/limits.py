@@ -89,6 +89,8 @@ class Limits:
     apart: float = 5 / 3
     # Chosen: a report of which less than a tenth is new does not answer what the model did.
     changed: float = 0.1
+    # Chosen: a shared report that has turned by more than half of its length is another one.
+    another: float = 0.5
 
     # --- judges and bets on harm (panel.trust, panel.harm)
     # Chosen, as for the length of updates: nobody speaks more than twice as loud as is usual.
