@@ -76,7 +76,7 @@ bench: warm
 # The tests that take the screenshots, told to keep them; the notebook, run again.
 pictures: setup browser
 	FEDMERIT_PICTURES=docs/images $(BIN)/pytest tests/report/test_pictures.py
-	$(BIN)/python docs/notebooks/build.py
+	$(BIN)/python -m checks.pictures.notebook
 
 # FLARE is not among the extras of `all`: this adds it to .venv and runs what needs it.
 flare: setup

@@ -1,4 +1,4 @@
-"""What is run by hand, beside the package: speed, studies, faults, fuzzing and mutants."""
+"""What is run by hand, beside the package: speed, studies, faults, fuzzing, mutants, pictures."""
 
 from pathlib import Path
 

@@ -1,6 +1,5 @@
 """The notebook of the documentation: it runs, and its page shows what it showed."""
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -15,10 +14,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 @pytest.fixture(scope="module")
 def build():
-    spec = importlib.util.spec_from_file_location("build", DOCS / "notebooks" / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return pytest.importorskip("checks.pictures.notebook")
 
 
 def test_the_notebook_is_the_script_and_the_page_is_the_notebook(build):

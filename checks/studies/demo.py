@@ -1,6 +1,6 @@
 """The table of docs/results/demo.md: ``python -m checks.studies.demo``.
 
-The federation of ``fedmerit demo`` with its own seed; ``python docs/pictures/draw.py`` draws it.
+The federation of ``fedmerit demo`` with its own seed; ``python -m checks.pictures`` draws it.
 """
 
 from collections.abc import Iterable

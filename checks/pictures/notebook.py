@@ -1,6 +1,6 @@
-"""Make the notebook and its page from the script beside: run all cells, keep what they show.
+"""Make the notebook and its page from its script: run all cells, keep what they show.
 
-``python docs/notebooks/build.py`` writes own_federation.ipynb and ../notebook.md.
+``python -m checks.pictures.notebook`` writes docs/notebook.md and the notebook behind it.
 """
 
 import base64
@@ -15,7 +15,9 @@ import nbformat
 from nbclient import NotebookClient
 from PIL import Image
 
-HERE = Path(__file__).parent
+from checks import ROOT
+
+HERE = ROOT / "docs" / "notebooks"
 SOURCE = HERE / "own_federation.py"
 PAGE = HERE.parent / "notebook.md"
 

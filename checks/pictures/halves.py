@@ -1,10 +1,9 @@
-"""Draw what a judge is asked: `python docs/pictures/draw_halves.py`."""
-
-from pathlib import Path
+"""Draw what a judge is asked: ``python -m checks.pictures.halves``."""
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from checks import ROOT
 from fedmerit.experiments.picture import save
 
 LEFT, RIGHT, JUDGE, PLAIN = "#2a78b5", "#c8553d", "#3d8b5f", "#777777"
@@ -36,7 +35,7 @@ def main() -> None:
         8, 0.35, "the difference 0.91 - 0.87, over many judges and rounds: who was in which half?",
         ha="center", size=9,
     )  # fmt: skip
-    save(figure, Path(__file__).parent / "halves.svg")
+    save(figure, ROOT / "docs" / "pictures" / "halves.svg")
 
 
 def _box(axis: object, x: float, y: float, width: float, height: float, text: str, shade: str):

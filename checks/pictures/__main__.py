@@ -1,9 +1,7 @@
-"""Draw the pictures of the documentation: `python docs/pictures/draw.py` (a minute or two).
+"""Draw the pictures of the documentation: ``python -m checks.pictures`` (a minute or two).
 
 Everything shown is computed by fedmerit on real updates of small federations, with fixed seeds.
 """
-
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -11,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import fedmerit
+from checks import ROOT
 from fedmerit.behaviours import Assignment
 from fedmerit.experiments.demo import LINES, Demo, run_demo
 from fedmerit.experiments.picture import save
@@ -21,7 +20,7 @@ from fedmerit.simulation.observe import observe_rounds
 from fedmerit.simulation.training.settings import LocalTraining
 from fedmerit.types import RoundInputs
 
-HERE = Path(__file__).parent
+FOLDER = ROOT / "docs" / "pictures"
 HONEST, NOISE, REPLAY = "#2a78b5", "#c8553d", "#8a5aa8"
 STYLE = {
     "font.size": 9,
@@ -51,11 +50,11 @@ def main() -> None:
         dataset = load("digits")
         kinds = [behaviour.label for behaviour in Federation(CONFIG, dataset).behaviours]
         (inputs,) = observe_rounds(CONFIG, dataset, {ROUND})
-        save(draw_levels(inputs, kinds), HERE / "levels.svg")
-        save(draw_tables(inputs, kinds), HERE / "tables.svg")
-        save(draw_explained(inputs, kinds), HERE / "explained.svg")
-        save(draw_scores(inputs, kinds), HERE / "scores.svg")
-        save(draw_demo(run_demo(0, lambda _line, _record: None)), HERE / "demo.svg")
+        save(draw_levels(inputs, kinds), FOLDER / "levels.svg")
+        save(draw_tables(inputs, kinds), FOLDER / "tables.svg")
+        save(draw_explained(inputs, kinds), FOLDER / "explained.svg")
+        save(draw_scores(inputs, kinds), FOLDER / "scores.svg")
+        save(draw_demo(run_demo(0, lambda _line, _record: None)), FOLDER / "demo.svg")
 
 
 def first(kinds: list[str], kind: str, skip: int = 0) -> int:

@@ -1,0 +1,1 @@
+"""Pictures of the documentation, and its notebook, made by today's code."""
