@@ -118,7 +118,7 @@ def draw_explained(inputs: RoundInputs, kinds: list[str]) -> Figure:
     figure = Figure(figsize=(8.2, 2.7), layout="constrained")
     axes = figure.subplots(1, 3, sharex=True)
     result = fedmerit.score(inputs.updates, public=inputs.public, layers=inputs.layers, rng=0)
-    sample = np.random.default_rng(0).choice(inputs.parameters, 1500, replace=False)
+    sample = np.random.default_rng(0).choice(inputs.parameters, 400, replace=False)
     for axis, kind in zip(axes, ("honest", "stale", "random-update:0.01"), strict=True):
         client = first(kinds, kind)
         axis.plot(
