@@ -85,7 +85,7 @@ class Limits:
     # --- direction (evidence.cohort)
     # Tuned (development seeds of the models benchmark, 0043): who tells the others nothing lies
     # farther from them than so many times what they lie from each other; honest clients came to
-    # 1.53. It decides about pay alone.
+    # 1.53. It decides about pay, and who is named only where all data are of one kind.
     apart: float = 5 / 3
     # Chosen: a report of which less than a tenth is new does not answer what the model did.
     changed: float = 0.1
