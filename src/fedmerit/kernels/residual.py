@@ -20,7 +20,7 @@ from fedmerit.kernels.threads import deal
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
 Matrix = NDArray[np.float64]
 _REWEIGHTINGS = 7
-_FIT_SAMPLE = 256
+_FIT_SAMPLE = 512
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
 _BLOCK = 32  # clients that are fitted together
