@@ -107,7 +107,7 @@ def forecasting_clique(rng, parameters=50_000):
     """Fourteen who agree faintly, and six who share a forecast of what those will report."""
     common = rng.normal(size=parameters)
     updates = common + 3.5 * rng.normal(size=(20, parameters))
-    forecast = 0.14 * common + rng.normal(size=parameters)
+    forecast = 0.16 * common + rng.normal(size=parameters)
     updates[14:] = 3 * (forecast + 0.3 * rng.normal(size=(6, parameters)))
     return updates
 
