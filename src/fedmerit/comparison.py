@@ -373,7 +373,7 @@ class Changes:
         for everybody as rates of learning fall. 0 where nothing can be told.
     now, across, before : inner products
         Of reports with each other, with earlier ones, and of these with each other, each client's
-        relative to the length of its earlier report.
+        relative to the length of its earlier report. 0 where nothing can be told.
     """
 
     whole: Matrix
@@ -383,35 +383,37 @@ class Changes:
     before: Matrix
 
 
-def changes(updates: FloatArray, previous: FloatArray, least: float) -> Changes:
+def changes(
+    updates: FloatArray, previous: FloatArray, least: float, now: Matrix | None = None
+) -> Changes:
     """Return how reports changed; nothing of a client without an earlier one.
 
     Nor of one of whose report no more than the share `least` is new. The newest of `previous`,
-    (k, n, d), stands before zeros.
+    (k, n, d), stands before zeros. `now` are the inner products of the updates, if they are known.
+
+    Everything follows from the inner products of reports and earlier ones. What cancels costs no
+    more digits than `least` allows.
     """
-    whole, turned, now, earlier = (np.zeros_like(updates) for _ in range(4))
-    for client, reports in enumerate(previous):
-        known = np.flatnonzero(np.any(reports, axis=1))
-        if not len(known):
-            continue
-        report, before = updates[client].astype(np.float64), reports[known[-1]].astype(np.float64)
-        square = _product(before, before)
-        left = report - _product(report, before) / square * before
-        if _product(left, left) > least**2 * _product(report, report):
-            whole[client], turned[client] = report - before, left
-            now[client], earlier[client] = report / np.sqrt(square), before / np.sqrt(square)
+    earlier = np.stack([_newest(reports) for reports in previous])
+    now = gram(updates) if now is None else now
+    before, across = gram(earlier), products_between(updates, earlier)
+    squares, own = np.diagonal(before), np.diagonal(across)
+    along = np.divide(own, squares, out=np.zeros_like(own), where=squares > 0)
+    turned = now - across * along - (across * along).T + before * np.outer(along, along)
+    told = (squares > 0) & (np.diagonal(turned) > least**2 * np.diagonal(now))
+    both = np.logical_and.outer(told, told)
+    lengths = np.sqrt(np.outer(squares, squares), out=np.ones_like(now), where=both)
     return Changes(
-        cosines(gram(whole)),
-        cosines(gram(turned)),
-        gram(now),
-        products_between(now, earlier),
-        gram(earlier),
+        cosines(np.where(both, now - across - across.T + before, 0.0)),
+        cosines(np.where(both, turned, 0.0)),
+        *(np.where(both, products / lengths, 0.0) for products in (now, across, before)),
     )
 
 
-def _product(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Return the inner product, with the same bits for any number of threads."""
-    return float(np.einsum("i,i->", one, other))
+def _newest(reports: FloatArray) -> FloatArray:
+    """Return the last of a client's earlier reports, (n, d), that is not zero; or else zero."""
+    nothing = np.zeros_like(reports, shape=reports.shape[1:])
+    return next((report for report in reports[::-1] if report.any()), nothing)
 
 
 def off_diagonal(matrix: Matrix) -> Matrix:

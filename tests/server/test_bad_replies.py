@@ -7,6 +7,7 @@ import pytest
 
 from fedmerit import Server
 from fedmerit.errors import SettingError
+from fedmerit.incentive import PositiveShare
 from tests.server.federation import CLIENTS, cut, facts, model, new, updates
 
 
@@ -111,6 +112,15 @@ def test_a_label_that_is_no_text_is_dropped(label):
     result = server.settle(updates=updates(1), labels={"ann": label, "bob": "Bob"})
     assert result.rejected == {}
     assert {c: t.label for c, t in server.contributions().items() if t.label} == {"bob": "Bob"}
+
+
+def test_a_client_that_is_refused_and_paid_nevertheless_is_called_by_its_name():
+    server = new(reward=PositiveShare(budget=1000, excluded_pay=10))
+    sent = updates(1) | {"eve": [np.nan]}
+    result = server.settle(updates=sent, labels={"eve": "Eve"})
+    assert list(result.rejected) == ["eve"]
+    assert result.payments["eve"] == 10
+    assert server.contributions()["eve"].label == "Eve"
 
 
 @pytest.mark.parametrize("what", ["sizes", "labels"])

@@ -19,6 +19,7 @@ from fedmerit.evidence.decisions import (
     FEWEST,
     far_below,
     middle_and_spread,
+    spreads_below,
     student_quantile,
     upper_quantile,
 )
@@ -352,7 +353,8 @@ def ways_of(
         return nothing
     means, together, spread = _with_each_other(cosine, shared)
     least = LIMITS.least_share * together
-    limit = min(-least, together - _below(shared, LIMITS.honest_event / clients) * spread)
+    below = spreads_below(int(shared.sum()), LIMITS.honest_event / clients)
+    limit = min(-least, together - below * spread)
     turned = means < limit
     # Of two directions, the squared distance is 2 (1 - cosine).
     against = turned & (1 - means > LIMITS.apart * (1 - together))
@@ -366,12 +368,14 @@ def ways_of(
     if changed is None:
         return Ways(against, way, nothing.power)
     told = np.any(changed.turned, axis=1)
-    if (shared & told).sum() < fewest or not _answered(changed, shared & told):
+    yardstick = shared & told
+    count = int(yardstick.sum())
+    if count < fewest or not _answered(changed, yardstick):
         return Ways(against, way, nothing.power)
     for change in (changed.whole, changed.turned):
-        means, together, spread = _with_each_other(change, shared & told)
+        means, together, spread = _with_each_other(change, yardstick)
         least = LIMITS.least_share * together
-        below = max(_below(shared & told, LIMITS.honest_event) * spread, least)
+        below = max(spreads_below(count, LIMITS.honest_event) * spread, least)
         seen = _chance_below(together - below, spread)
         power = np.where(told, np.minimum(power, seen), 0.0)
         turned &= told & (means < -below)
@@ -408,12 +412,6 @@ def _with_each_other(cosine: Floats, some: Booleans) -> tuple[Floats, float, flo
 def _chance_below(limit: float, spread: float) -> float:
     """Return the chance that what is normal about 0, with so much spread, lies below a limit."""
     return erfc(-limit / max(spread, _TINY) / sqrt(2)) / 2
-
-
-def _below(some: Booleans, rate: float) -> float:
-    """Return how many spreads below the mean of `some` one more of them lies, but for `rate`."""
-    count = int(some.sum())
-    return student_quantile(rate, count - 1) * sqrt(1 + 1 / count)
 
 
 def with_most(cosine: Floats, members: Booleans) -> Floats:

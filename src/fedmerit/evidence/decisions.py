@@ -108,10 +108,15 @@ def middle_and_spread(values: NDArray[np.float64]) -> tuple[float, float]:
     return centre, LIMITS.sd_per_mad * float(np.median(np.abs(values - centre)))
 
 
+@lru_cache(maxsize=1024)
+def spreads_below(count: int, rate: float) -> float:
+    """Return how many spreads below the mean of so many values one more lies, but for `rate`."""
+    return student_quantile(rate, count - 1) * sqrt(1 + 1 / count)
+
+
 def far_below(value: float, others: NDArray[np.float64], rate: float) -> bool:
     """Return whether `value` lies below where one more of the `others` would, but for `rate`."""
-    count = len(others)
-    if count < FEWEST:
+    if len(others) < FEWEST:
         return False
-    spread = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / count)
-    return bool(value < np.mean(others) - student_quantile(rate, count - 1) * spread)
+    limit = spreads_below(len(others), rate) * float(np.std(others, ddof=1))
+    return bool(value < np.mean(others) - limit)

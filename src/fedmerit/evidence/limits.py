@@ -97,6 +97,13 @@ class Limits:
     clearly_loud: float = 2.0
     # Chosen (0011): never more than this is bet in one round: one odd round must not decide alone.
     largest_bet: float = 3.0
+    # Chosen: three make a majority, which can bear one of them out.
+    fewest_to_outvote: int = 3
+    # Chosen: leaving out one of four judges still leaves an error with two degrees of freedom.
+    fewest_judges: int = 4
+    # Chosen: what judges predict of each other is drawn to zero by this share of what is known of
+    # a client on average; it decides how far a single answer is believed.
+    prediction_shrinkage: float = 0.3
 
     # --- information (scorers.information)
     # Derived: of normal values, the standard deviation is so many median absolute deviations.

@@ -38,7 +38,6 @@ from fedmerit.panel.book import HeardRound, Reals
 from fedmerit.panel.estimate import Estimate
 from fedmerit.panel.trust import folds_of
 
-_FEWEST_JUDGES = 4
 # How strongly others are drawn to what is known of them, times the mean information on a client:
 # from hardly to hardly anything else.
 _DRAWN = 2.0 ** np.arange(-6, 7)
@@ -125,7 +124,7 @@ def _effects(heard: HeardRound, worth: Reals, voice: Mapping[str, float]) -> _Ef
         for name in dict.fromkeys(judge for judge, _, _ in heard.pairs)
         if name in heard.gains and voice.get(name, 1.0) > 0
     ]
-    if len(judges) < _FEWEST_JUDGES:
+    if len(judges) < LIMITS.fewest_judges:
         return None
     number_of = {name: number for number, name in enumerate(judges)}
     judge = np.array([number_of.get(name, -1) for name, _, _ in heard.pairs], dtype=np.int64)

@@ -34,10 +34,7 @@ from fedmerit.panel.own import own_voices
 
 # Judges are left out of predictions one at a time, or in so many groups where there are more.
 MOST_FOLDS = 32
-# Predictions are shrunk by this share of the mean information there is on a client.
-_SHRINKAGE = 0.3
 _STEPS = 20
-_FEWEST = 3
 _SETTLED = 0.01
 _TINY = 1e-12
 
@@ -62,7 +59,7 @@ def voices(rows: Rows) -> Reals:
     count = rows.judged
     judges = np.flatnonzero(count)
     everybody = (count > 0).astype(np.float64)
-    if len(judges) < _FEWEST:
+    if len(judges) < LIMITS.fewest_to_outvote:
         return everybody  # nobody can be borne out by a majority
     said = lowered(rows)
     # However much a judge says, its taste is one vector over the clients.
@@ -90,7 +87,7 @@ def progress_voices(gains: Reals) -> Reals:
     found = np.ones(gains.shape[1])
     for fold in folds_of(np.arange(gains.shape[1])) if gains.size else []:
         others = np.delete(gains, fold, axis=1)
-        told = np.isfinite(others).sum(axis=1) >= _FEWEST - 1
+        told = np.isfinite(others).sum(axis=1) >= LIMITS.fewest_to_outvote - 1
         usual = np.zeros(len(gains))
         usual[told] = np.nanmedian(others[told], axis=1)
         for judge in fold:
@@ -115,7 +112,7 @@ def _predictions(rows: Rows, said: Reals, voice: Reals, judges: NDArray[np.int64
     for fold in folds_of(judges):
         own = np.isin(rows.judge, fold)
         left = information - weighed[own].T @ rows.shares[own]
-        shrinkage = _SHRINKAGE * float(np.trace(left)) / len(left) + _TINY
+        shrinkage = LIMITS.prediction_shrinkage * float(np.trace(left)) / len(left) + _TINY
         worth = np.linalg.solve(
             left + shrinkage * np.eye(len(left)), evidence - weighed[own].T @ said[own]
         )

@@ -165,7 +165,7 @@ class Merit:
         cosine, left = private_cosines(private, products, LIMITS.rounding)
         whole = cosines(products)
         earlier = inputs.previous
-        changed = None if earlier is None else changes(reports, earlier, LIMITS.changed)
+        changed = None if earlier is None else changes(reports, earlier, LIMITS.changed, products)
         pairs = Pairs(off_diagonal(cosine), z=gate.pairs.z)
         worked = self._who_worked(inputs, gate, cosine, left)
         members, shown, past = worked.cohort.members, worked.shown, _past(inputs)

@@ -597,6 +597,7 @@ def _client_records(
             weight=math.nan,
             flag=Flag(refusal.kind, refusal.reason),
             reward=rewards[client],
+            label=replies.labels.get(client),
         )
         for client, refusal in refusals.items()
         if client not in replies.clients and rewards.get(client)
