@@ -7,7 +7,7 @@ import pytest
 
 from fedmerit import Server
 from fedmerit.errors import SettingError
-from fedmerit.incentive import PositiveShare
+from fedmerit.incentive.rewards import PositiveShare
 from tests.server.federation import CLIENTS, cut, facts, model, new, updates
 
 
