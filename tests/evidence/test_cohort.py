@@ -64,6 +64,18 @@ def test_a_smaller_cohort_accuses_nobody_where_most_agree_a_little(rng):
     assert independent.flags == (None,) * 4 + (INDEPENDENT,) * 8
 
 
+def test_many_replays_that_share_what_a_fit_leaves_are_no_group_that_agrees(rng):
+    """A tenth of a deviation over 2,415 pairs is significant together, and of no client alone."""
+    z = np.triu(rng.normal(size=(100, 100)), 1) + 0.1
+    z[:30, :30] = 60.0
+    z = np.triu(z, 1) + np.triu(z, 1).T
+    np.fill_diagonal(z, np.nan)
+    assert z[30:, 30:][~np.isnan(z[30:, 30:])].mean() > 4 / np.sqrt(2415)
+    assert find_cohort(z).flags == (None,) * 30 + (INDEPENDENT,) * 70
+    z[30:, 30:] += 0.9
+    assert find_cohort(z).flags == (None,) * 100
+
+
 def test_who_moved_few_parameters_is_not_expected_to_show_much():
     """z grows with the root of the parameters that tell: a hundredth of them show a tenth."""
     z = z_of([[0, 1, 2, 3, 4], [5]], strength=30.0)

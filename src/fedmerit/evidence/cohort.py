@@ -236,15 +236,19 @@ def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) 
 def _agree_too(ordered: NDArray[np.int64], z: Floats, members: Booleans, barred: Booleans) -> bool:
     """Return whether those beside the `members` are more than these, and agree with each other.
 
-    No two of them need to: the mean over all their pairs is what would be so large in one of a
-    hundred rounds if they were independent.
+    No two of them need to, but most must agree with the others there by more than one in a hundred
+    independent clients would. Each is asked alone: all pairs of many clients together would also
+    tell the little that fits leave to replays of the same update.
     """
     beside = ~members & ~barred
     pairs = beside[ordered].all(axis=1)
     if beside.sum() <= members.sum() or not pairs.any():
         return False
-    limit = upper_quantile(LIMITS.family_error) / sqrt(int(pairs.sum()) / 2)
-    return float(z[pairs].mean()) > limit
+    client = ordered[pairs, 0]
+    peers = np.bincount(client, minlength=len(members))
+    total = np.bincount(client, z[pairs], minlength=len(members))
+    agree = total > upper_quantile(LIMITS.family_error) * np.sqrt(peers)
+    return most_of(agree, beside)
 
 
 def _deviation(peers: NDArray[np.int64], alike: float) -> Floats:
