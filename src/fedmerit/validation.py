@@ -8,6 +8,7 @@ import operator
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,6 +86,39 @@ def read_number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise SettingError(f"{name} must be a number, got {text!r}") from None
+
+
+def read_settings(what: str, text: str) -> tuple[str, dict[str, Any]]:
+    """Read a name with its settings: numbers, true, false, none, or else text.
+
+    Examples
+    --------
+    >>> read_settings("method", "merit:one_kind=true,sample=none")
+    ('merit', {'one_kind': True, 'sample': None})
+    """
+    name, _, listed = text.partition(":")
+    settings: dict[str, Any] = {}
+    for part in filter(None, listed.split(",")):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise SettingError(f"a setting of a {what} must read name=value, got {part.strip()!r}")
+        setting = key.replace("-", "_")
+        if setting in settings:
+            raise SettingError(f"a setting of a {what} must be given once, got {setting} twice")
+        settings[setting] = _value(value)
+    return name.strip(), settings
+
+
+def _value(text: str) -> int | float | bool | str | None:
+    words: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def check_matrix(

@@ -45,7 +45,10 @@ Seed = Annotated[
 Alpha = Annotated[float, typer.Option(help="Weights are softmax(alpha * score).", min=0)]
 Method = Annotated[
     str,
-    typer.Option(help=f"Scorer: {listed(SCORERS)}.", autocompletion=completed_from(SCORERS)),
+    typer.Option(
+        help=f"Scorer: {listed(SCORERS)}. Settings may follow: merit:one_kind=true.",
+        autocompletion=completed_from(SCORERS),
+    ),
 ]
 Quantiser = Annotated[
     str | None,

@@ -184,7 +184,10 @@ def _check_finite(clients: tuple[str, ...], updates: FloatArray) -> None:
     for client, update in zip(clients, updates, strict=True):
         if not np.isfinite(update).all():
             odd = update[~np.isfinite(update)][0]
-            raise DataError(f"the update of every client must be finite, got {odd} in {client!r}")
+            raise DataError(
+                f"the update of every client must be finite, got {odd} in {client!r}; a server "
+                "refuses that reply alone: leave it out"
+            )
 
 
 def _nearly_equal(updates: FloatArray) -> bool:

@@ -1,11 +1,11 @@
 """Reward rules by name, and their settings as text."""
 
 from dataclasses import MISSING, fields
-from typing import Any
 
 from fedmerit.errors import SettingError, UnknownNameError
 from fedmerit.incentive.rewards import FeePlusBonus, PositiveShare, RewardRule, SoftmaxShare
 from fedmerit.incentive.tariffs import Affine, Exponential, Identity, Wage
+from fedmerit.validation import read_settings
 
 RULES: dict[str, type[RewardRule]] = {
     rule.name: rule
@@ -23,15 +23,18 @@ def reward_rule(name: str, **settings: float) -> RewardRule:
     """
     if name not in RULES:
         raise UnknownNameError.of("reward rule", name, RULES)
-    try:
-        return RULES[name](**settings)  # type: ignore[arg-type]
-    except TypeError as error:
-        wanted = _required(RULES[name])
+    known = [setting.name for setting in fields(RULES[name]) if setting.init]
+    for setting in settings:
+        if setting not in known:
+            told = UnknownNameError.of(f"a setting of reward rule {name!r}", setting, known)
+            raise SettingError(str(told))
+    wanted = _required(RULES[name])
+    if missing := [setting for setting in wanted if setting not in settings]:
         example = ",".join(f"{setting}={amount}" for setting, amount in wanted.items())
         raise SettingError(
-            f"reward rule {name!r} cannot be built: {_complaint(error)}; settings it must have: "
-            f"{', '.join(wanted)} (as '{name}:{example}')"
-        ) from None
+            f"reward rule {name!r} must have {', '.join(missing)} (as '{name}:{example}')"
+        )
+    return RULES[name](**settings)  # type: ignore[arg-type]
 
 
 def _required(rule: type[RewardRule]) -> dict[str, int]:
@@ -43,10 +46,6 @@ def _required(rule: type[RewardRule]) -> dict[str, int]:
     }
 
 
-def _complaint(error: TypeError) -> str:
-    return str(error).partition("() ")[2] or str(error)
-
-
 def parse_reward(text: str) -> RewardRule:
     """Read a reward rule with its settings.
 
@@ -56,27 +55,8 @@ def parse_reward(text: str) -> RewardRule:
     >>> rule.budget, rule.minimum, rule.column
     (10000, 100, 'worked')
     """
-    name, _, listed = text.partition(":")
-    settings: dict[str, Any] = {}
-    for part in filter(None, listed.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise SettingError(f"a setting of a reward must read name=value, got {part.strip()!r}")
-        setting = key.strip().replace("-", "_")
-        if setting in settings:
-            raise SettingError(f"a setting of a reward must be given once, got {setting} twice")
-        settings[setting] = _value(key.strip(), value.strip())
-    return reward_rule(name.strip(), **settings)
-
-
-def _value(name: str, text: str) -> int | float | bool | str:
-    if name == "column":
-        return text
-    if text.lower() in {"true", "false"}:
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    raise SettingError(f"{name} of a reward must be a number, got {text!r}")
+    name, settings = read_settings("reward", text)
+    for setting, value in settings.items():
+        if setting != "column" and not isinstance(value, int | float):
+            raise SettingError(f"{setting} of a reward must be a number, got {value!r}")
+    return reward_rule(name, **settings)

@@ -72,7 +72,8 @@ def pay_list_of(
     if last < first:
         raise LedgerError("until must be an entry behind that of after, got one before it")
     if selection.run is not None and all(entry.run != selection.run for entry in entries):
-        raise LedgerError(f"run must be one of this ledger, got {selection.run}")
+        known = ", ".join(map(str, sorted({entry.run for entry in entries})))
+        raise LedgerError(f"run must be one of {known}, got {selection.run}")
     rounds = [entry for entry in entries if entry.is_round]
     inside = [found for found in rounds if first < found.sequence <= last]
     chosen = [found for found in inside if _is_chosen(found, selection)]

@@ -76,7 +76,9 @@ class RunRecorder:
         if record.round < self._rounds:
             raise LedgerError(
                 f"{self._ledger.path} must not be ahead of the state that continues it: the state "
-                f"ends with round {record.round}, the ledger with round {self._rounds}"
+                f"ends with round {record.round}, the ledger with round {self._rounds}; go on "
+                "with the newest state (state=... keeps one after every round), or start a new "
+                "run with this state's model"
             )
         if record.round > self._rounds:
             self(record)

@@ -41,7 +41,7 @@ from fedmerit.scorers.exact import ExactPCA
 from fedmerit.scorers.merit import Merit
 from fedmerit.scorers.published import PublishedPCA
 from fedmerit.types import Contributions, Quantiser, Scorer, Signals, needs_of
-from fedmerit.validation import check_round
+from fedmerit.validation import check_round, read_settings
 
 SCORERS: dict[str, Callable[..., Scorer]] = {
     "ca": CorrelatedAgreement,
@@ -64,15 +64,32 @@ def make_scorer(
     levels: int | None = None,
     **settings: object,
 ) -> Scorer:
-    """Build the scorer called `method`; a setting it does not have is an error."""
-    if method not in SCORERS:
-        raise UnknownNameError.of("method", method, SCORERS)
+    """Build the scorer called `method`; a setting it does not have is an error.
+
+    Settings may stand behind the name.
+
+    Examples
+    --------
+    >>> make_scorer("merit:one_kind=true").one_kind
+    True
+    """
+    name, told = read_settings("method", method)
+    if name not in SCORERS:
+        raise UnknownNameError.of("method", name, SCORERS)
+    if twice := sorted(set(told) & set(settings)):
+        raise SettingError(f"a setting of a method must be given once, got {twice[0]} twice")
+    quantiser, levels = told.pop("quantiser", quantiser), told.pop("levels", levels)
+    settings |= told
     if quantiser is not None or levels is not None:
         settings["quantiser"] = make_quantiser(quantiser or "quantile", levels)
-    unknown = sorted(set(settings) - set(inspect.signature(SCORERS[method]).parameters))
-    if unknown:
-        raise SettingError(f"method {method!r} does not take {', '.join(unknown)}")
-    return SCORERS[method](**settings)
+    known = inspect.signature(SCORERS[name]).parameters
+    if unknown := sorted(set(settings) - set(known)):
+        taken = ", ".join(known) or "nothing"
+        raise SettingError(f"method {name!r} does not take {', '.join(unknown)}, but {taken}")
+    for setting, value in told.items():
+        if isinstance(value, str):
+            raise SettingError(f"{setting} of a method cannot be given in words, got {value!r}")
+    return SCORERS[name](**settings)
 
 
 def score(
@@ -99,7 +116,8 @@ def score(
     method : str or Scorer
         ``"merit"`` (default), ``"conditional"`` (evidence of private work), ``"exact"``, ``"pca"``
         (as published), ``"ca"``, a baseline (``"coast"``, ``"cosine"``, ``"foolsgold"``,
-        ``"krum"``, ``"norm"``, ``"reputation"``), or a scorer of your own.
+        ``"krum"``, ``"norm"``, ``"reputation"``), or a scorer of your own. Settings may stand
+        behind a name: ``"merit:one_kind=true"``.
     public : (d,) or (r, d) array, optional
         What every client knows: the last global update, the current global model, ...
     layers : (d,) integers, optional

@@ -450,7 +450,7 @@ def as_array(name: str, value: object) -> Array:
             fault=Fault(Rule.FORM, (name, cut_text(error))),
         ) from None
     if array.dtype.kind not in _NUMBERS:
-        raise no_numbers(name, array.dtype)
+        raise no_numbers(name, type(value).__name__ if array.dtype.kind == "O" else array.dtype)
     return array
 
 

@@ -91,7 +91,9 @@ class RoundRules:
         if self.registered is not None:
             object.__setattr__(self, "registered", _identities(self.registered))
         if self.panel is not None and not isinstance(self.panel, Panel):
-            raise SettingError(f"panel must be a Panel, got {self.panel!r}")
+            raise SettingError(
+                f"panel must be a Panel, such as Panel('eval_acc', pairs=1), got {self.panel!r}"
+            )
         check_number("alpha", self.alpha, least=0)
         if self.sizes not in SIZES:
             raise UnknownNameError.of("sizes", self.sizes, SIZES)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedmerit.behaviours import parse_behaviour
 from fedmerit.cli.federations.data import check_extra
 from fedmerit.cli.names import PICTURES
 from fedmerit.cli.options import Json, Seed, completed_from
@@ -119,6 +120,7 @@ def _parse(text: str, nodes: int) -> dict[int, str]:
             raise SettingError(
                 f"behaviours must read number=behaviour with numbers below {nodes}, got {entry!r}"
             )
+        parse_behaviour(behaviour)  # a node that cannot read it would only fail in every round
         chosen[int(number)] = behaviour.strip()
     return chosen
 

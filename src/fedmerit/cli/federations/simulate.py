@@ -108,8 +108,9 @@ def simulate(
     method: Annotated[
         str | None,
         typer.Option(
-            help=f"Scorer: {listed(SCORERS)}, or {NO_SCORER}. Default: merit; for din the "
-            "conditional score of the layers that every client trains.",
+            help=f"Scorer: {listed(SCORERS)}, or {NO_SCORER}. Settings may follow: "
+            "merit:one_kind=true. Default: merit; for din the conditional score of the layers "
+            "that every client trains.",
             autocompletion=completed_from([*SCORERS, NO_SCORER]),
         ),
     ] = None,

@@ -31,7 +31,9 @@ def translated(action: str) -> Iterator[None]:
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise LedgerBusyError(f"cannot {action}: another program holds the file") from error
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "decode" in str(error):
-            raise LedgerCorruptError(f"cannot {action}: {error}") from error
+            raise LedgerCorruptError(
+                f"cannot {action}: {error}; the file is as it was: go on with a copy of it"
+            ) from error
         raise LedgerError(f"cannot {action}: {error}") from error
     except UnicodeDecodeError as error:  # not even SQLite's complaint about the file is text
         raise LedgerCorruptError(f"cannot {action}: the file is damaged") from error
