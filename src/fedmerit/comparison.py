@@ -22,7 +22,6 @@ from fedmerit.kernels.agreement import (
     VARIANCE,
     score_pairs,
 )
-from fedmerit.kernels.bits import fill_balanced_half
 from fedmerit.kernels.counts import (
     HISTOGRAM_TILE,
     MAX_PLANE_LEVELS,
@@ -30,7 +29,6 @@ from fedmerit.kernels.counts import (
     count_by_histogram,
     count_by_planes,
 )
-from fedmerit.kernels.layout import halve_strata
 from fedmerit.kernels.products import inner_products, products_between
 from fedmerit.kernels.spans import take_off_all, take_off_own
 from fedmerit.kernels.threads import deal, threads
@@ -107,22 +105,6 @@ def plan_comparisons(
 def _all_pairs(clients: int) -> NDArray[np.int64]:
     rows, columns = np.nonzero(~np.eye(clients, dtype=np.bool_))
     return np.column_stack((rows, columns)).astype(np.int64)
-
-
-def halves_of_strata(
-    starts: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return an order that lists two random halves of each stratum, and where each half starts.
-
-    Stratum s holds the parameters ``starts[s]:starts[s + 1]``. Over all strata exactly half of the
-    parameters are drawn, so a single stratum is halved to within one.
-    """
-    parameters = int(starts[-1])
-    words = np.empty((parameters + 63) // 64, dtype=np.uint64)
-    fill_balanced_half(rng.integers(0, 2**64, dtype=np.uint64), parameters, words)
-    order, halves = np.empty(parameters, np.int64), np.empty(2 * len(starts) - 1, np.int64)
-    halve_strata(words, starts, order, halves)
-    return order, halves
 
 
 def joint_counts(

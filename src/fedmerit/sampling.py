@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmerit.kernels.layout import take_columns
+from fedmerit.kernels.bits import fill_balanced_half
+from fedmerit.kernels.layout import halve_strata, take_columns
 from fedmerit.kernels.levels import bins_of_equal_counts
 from fedmerit.types import FloatArray, RoundInputs, Signals
 from fedmerit.validation import check_count, check_finite, check_levels, check_number
@@ -186,25 +187,26 @@ def _spread(length: int, size: int, rng: np.random.Generator) -> NDArray[np.int6
 def lay_out(
     inputs: RoundInputs, strata: int, sample: int | None, rng: np.random.Generator
 ) -> tuple[RoundInputs, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the round on a sample of parameters, stratum by stratum, where each starts, and which.
+    """Return the round on a sample of parameters, half by half, where each starts, and which.
 
-    Stratum s of the returned round holds the parameters ``starts[s]:starts[s + 1]``. The values
-    that are kept are checked here, unless a server has drawn and checked them: nobody else has
-    looked at those of a large model before.
+    Half h of the returned round holds the parameters ``halves[h]:halves[h + 1]``; halves 2s and
+    2s + 1 are those of stratum s, drawn at random. The values that are kept are checked here,
+    unless a server has drawn and checked them: nobody else has looked at those of a large model
+    before.
     """
     size = None if inputs.sampled else sample
-    positions, starts = choose_strata(
+    positions, halves = choose_strata(
         inputs.parameters, inputs.public, inputs.layers, strata, size, rng
     )
     sampled = restrict(inputs, positions)
     if inputs.sampled:
-        return sampled, starts, positions
+        return sampled, halves, positions
     if not isinstance(sampled.updates, Signals):
         check_finite(sampled.updates, name="updates", positions=positions)
     if sampled.previous is not None:
         for reports in sampled.previous:
             check_finite(reports, name="previous", positions=positions)
-    return sampled, starts, positions
+    return sampled, halves, positions
 
 
 def choose_strata(
@@ -215,7 +217,7 @@ def choose_strata(
     sample: int | None,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which parameters count, stratum by stratum, and where each stratum starts."""
+    """Return which parameters count, half by half of each stratum, and where each half starts."""
     positions = choose_parameters(parameters, layers, sample, rng)
     first = None if public is None else public[0, positions]
     layer = None if layers is None else layers[positions]
@@ -223,7 +225,24 @@ def choose_strata(
     # Small integer types are sorted by radix.
     small = stratum.astype(np.min_scalar_type(int(stratum.max())))
     starts = np.concatenate(([0], np.cumsum(np.bincount(stratum))))
-    return positions[np.argsort(small, kind="stable")], starts
+    order, halves = halves_of_strata(starts, rng)
+    return positions[np.argsort(small, kind="stable")[order]], halves
+
+
+def halves_of_strata(
+    starts: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return an order that lists two random halves of each stratum, and where each half starts.
+
+    Stratum s holds the parameters ``starts[s]:starts[s + 1]``. Over all strata exactly half of the
+    parameters are drawn, so a single stratum is halved to within one.
+    """
+    parameters = int(starts[-1])
+    words = np.empty((parameters + 63) // 64, dtype=np.uint64)
+    fill_balanced_half(rng.integers(0, 2**64, dtype=np.uint64), parameters, words)
+    order, halves = np.empty(parameters, np.int64), np.empty(2 * len(starts) - 1, np.int64)
+    halve_strata(words, starts, order, halves)
+    return order, halves
 
 
 def assign_strata(

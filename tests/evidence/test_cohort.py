@@ -64,16 +64,40 @@ def test_a_smaller_cohort_accuses_nobody_where_most_agree_a_little(rng):
     assert independent.flags == (None,) * 4 + (INDEPENDENT,) * 8
 
 
-def test_many_replays_that_share_what_a_fit_leaves_are_no_group_that_agrees(rng):
-    """A tenth of a deviation over 2,415 pairs is significant together, and of no client alone."""
-    z = np.triu(rng.normal(size=(100, 100)), 1) + 0.1
-    z[:30, :30] = 60.0
-    z = np.triu(z, 1) + np.triu(z, 1).T
+def thirty_and_seventy(rng):
+    """Thirty clients who agree, and seventy who agree with nobody."""
+    z = np.triu(rng.normal(size=(100, 100)), 1)
+    z[:30, :30] = np.triu(np.full((30, 30), 60.0), 1)
+    z += z.T
     np.fill_diagonal(z, np.nan)
-    assert z[30:, 30:][~np.isnan(z[30:, 30:])].mean() > 4 / np.sqrt(2415)
+    return z
+
+
+def test_a_few_who_agree_beyond_measure_do_not_speak_for_all_beside_a_cohort(rng):
+    """Three of seventy, at a mean z of 0.07 over all pairs of these."""
+    z = thirty_and_seventy(rng)
+    z[30:33, 30:33] = 60.0
+    np.fill_diagonal(z, np.nan)
+    assert np.nanmean(z[30:, 30:]) > 3 / np.sqrt(70 * 69 / 2)
+    flags = find_cohort(z).flags
+    assert flags == (None,) * 30 + (CLIQUE,) * 3 + (INDEPENDENT,) * 67
+
+
+def test_who_wants_the_same_under_much_noise_is_a_group_by_the_cosines(rng):
+    """No z tells these seventy: what they share is a tenth of their noise."""
+    z = thirty_and_seventy(rng)
     assert find_cohort(z).flags == (None,) * 30 + (INDEPENDENT,) * 70
-    z[30:, 30:] += 0.9
-    assert find_cohort(z).flags == (None,) * 100
+    reports = rng.normal(size=(100, 2000))
+    reports[30:] += 0.1 * rng.normal(size=2000)
+    units = reports / np.linalg.norm(reports, axis=1, keepdims=True)
+    asked = []
+
+    def alike(rows):
+        asked.append(rows.tolist())
+        return units[rows] @ units[rows].T
+
+    assert cohort_in(z, np.zeros(100, dtype=bool), 2000, alike=alike).flags == (None,) * 100
+    assert asked == [list(range(30, 100))]
 
 
 def test_who_moved_few_parameters_is_not_expected_to_show_much():

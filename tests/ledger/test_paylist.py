@@ -305,6 +305,6 @@ def test_a_run_that_there_is_not_is_refused(path: Path, run: int) -> None:
     make_ledger(path)
     with (
         Ledger.open(path, read_only=True) as ledger,
-        pytest.raises(LedgerError, match=f"run must be one of this ledger, got {run}"),
+        pytest.raises(LedgerError, match=f"run must be one of 1, got {run}"),
     ):
         ledger.pay_list(run=run)

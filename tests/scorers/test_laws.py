@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import fedmerit
 from fedmerit import CorrelatedAgreement, CpSGD, ExactPCA, PublishedPCA, RoundInputs, Signals
-from fedmerit.comparison import halves_of_strata
+from fedmerit.sampling import halves_of_strata
 from tests import naive
 from tests.conftest import JIT_OFF, example_round
 from tests.strategies import seeds, signal_matrices

@@ -8,8 +8,9 @@ of this cohort would, with a stated chance of an error; and where the round cann
 nobody is judged.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import erfc, sqrt
+from math import erfc, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,12 @@ from fedmerit.flags import Flag, Kind
 from fedmerit.types import Contributions, Evidence, FloatArray
 
 _TINY = 1e-300
+# Of more clients than this, so many tell whether they are alike.
+_LOOKED_AT = 256
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+# The cosines of some clients' reports, without what is public, from their rows: (n,) to (n, n).
+Alike = Callable[[NDArray[np.int64]], Floats]
 
 
 @dataclass(frozen=True)
@@ -133,12 +138,16 @@ class Cohort:
 
 
 def find_cohort(
-    z: Floats, barred: Booleans, parameters: int, moved: NDArray[np.int64] | None = None
+    z: Floats,
+    barred: Booleans,
+    parameters: int,
+    moved: NDArray[np.int64] | None = None,
+    alike: Alike | None = None,
 ) -> Cohort:
     """Find the cohort from the matrix of pairwise z of a round (NaN: not compared)."""
     rows, columns = np.nonzero(~np.isnan(z))
     ordered = np.column_stack((rows, columns))
-    return cohort_of(ordered, z[rows, columns], barred, parameters, moved=moved)
+    return cohort_of(ordered, z[rows, columns], barred, parameters, moved=moved, alike=alike)
 
 
 def cohort_of(
@@ -148,6 +157,7 @@ def cohort_of(
     parameters: int,
     *,
     moved: NDArray[np.int64] | None = None,
+    alike: Alike | None = None,
     one_sided: bool = False,
 ) -> Cohort:
     """Find the cohort from ordered pairs of clients and their z over so many `parameters`.
@@ -203,7 +213,7 @@ def cohort_of(
     lowest = np.quantile(agreement[told] / power[told], 0.25) if told.any() else 0.0
     # Who agrees with whom is no yardstick where most agree with others, be it ever so little.
     elsewhere = 2 * largest <= np.count_nonzero(together[group] > 1)
-    if elsewhere or _agree_too(ordered, z, members, barred):
+    if elsewhere or _agree_too(ordered, z, members, barred, alike):
         lowest = 0.0
     least = LIMITS.least_share * max(min(usual, lowest), 0.0) * power
     missed = ~members & (power > 0)
@@ -233,22 +243,46 @@ def _power(moved: NDArray[np.int64] | None, members: Booleans, parameters: int) 
     return np.where(few, 0.0, share)
 
 
-def _agree_too(ordered: NDArray[np.int64], z: Floats, members: Booleans, barred: Booleans) -> bool:
+def _agree_too(
+    ordered: NDArray[np.int64],
+    z: Floats,
+    members: Booleans,
+    barred: Booleans,
+    alike: Alike | None,
+) -> bool:
     """Return whether those beside the `members` are more than these, and agree with each other.
 
-    No two of them need to, but most must agree with the others there by more than one in a hundred
-    independent clients would. Each is asked alone: all pairs of many clients together would also
-    tell the little that fits leave to replays of the same update.
+    No two of them need to, but the median of them must, more than it would in one of a hundred
+    rounds of independent clients: by z, which sees any association, or by the cosines of their
+    reports, which see much less work, but only of clients that want the same.
     """
     beside = ~members & ~barred
     pairs = beside[ordered].all(axis=1)
     if beside.sum() <= members.sum() or not pairs.any():
         return False
-    client = ordered[pairs, 0]
-    peers = np.bincount(client, minlength=len(members))
-    total = np.bincount(client, z[pairs], minlength=len(members))
-    agree = total > upper_quantile(LIMITS.family_error) * np.sqrt(peers)
-    return most_of(agree, beside)
+    if _median_agrees(ordered[pairs, 0], z[pairs]):
+        return True
+    if alike is None:
+        return False
+    rows = np.flatnonzero(beside)
+    few = rows[:: -(-len(rows) // _LOOKED_AT)]
+    cosine = alike(few)
+    client, other = np.nonzero(~np.eye(len(few), dtype=np.bool_))
+    return _median_agrees(client, cosine[client, other])
+
+
+def _median_agrees(client: NDArray[np.int64], values: Floats) -> bool:
+    """Return whether the median client agrees with its peers, by a value for each ordered pair.
+
+    Independent clients' sums, each by its own length, are standard normals, any two of which share
+    one value of so many. A few that agree beyond measure do not move the median.
+    """
+    peers = np.bincount(client)
+    there = np.flatnonzero(peers)
+    lengths = np.sqrt(np.bincount(client, values**2))[there]
+    sums = np.bincount(client, values)[there] / np.maximum(lengths, _TINY)
+    limit = upper_quantile(LIMITS.family_error) * sqrt((pi / 2 + 1) / len(there))
+    return float(np.median(sums)) > limit
 
 
 def _deviation(peers: NDArray[np.int64], alike: float) -> Floats:

@@ -26,13 +26,14 @@ def reward_rule(name: str, **settings: float) -> RewardRule:
     known = [setting.name for setting in fields(RULES[name]) if setting.init]
     for setting in settings:
         if setting not in known:
-            told = UnknownNameError.of(f"a setting of reward rule {name!r}", setting, known)
-            raise SettingError(str(told))
+            told = UnknownNameError.of("a setting", setting, known)
+            raise SettingError(f"reward rule {name!r} cannot be built: {told}")
     wanted = _required(RULES[name])
     if missing := [setting for setting in wanted if setting not in settings]:
         example = ",".join(f"{setting}={amount}" for setting, amount in wanted.items())
         raise SettingError(
-            f"reward rule {name!r} must have {', '.join(missing)} (as '{name}:{example}')"
+            f"reward rule {name!r} cannot be built without settings it must have: "
+            f"{', '.join(missing)} (as '{name}:{example}')"
         )
     return RULES[name](**settings)  # type: ignore[arg-type]
 

@@ -5,6 +5,9 @@ deviations. Squares would not do: a free rider who adds large noise to some para
 noise to others would move a least-squares slope by more than the tiny noise, and all riders by the
 same public vector.
 
+Halves of a stratum are fitted apart: a half is scored with the signs that the other half shows, and
+what one fit of both left in a report would show in both.
+
 The public vectors are the same for all clients, so a block of clients is fitted together, and
 products of these vectors are computed once. Strata are dealt out to threads; numbers of any type
 become float64 stratum by stratum, so that one version of each kernel is enough.
@@ -20,7 +23,7 @@ from fedmerit.kernels.threads import deal
 NEGATIVE, TIE, POSITIVE = 0, 1, 2
 Matrix = NDArray[np.float64]
 _REWEIGHTINGS = 7
-_FIT_SAMPLE = 512
+_FIT_SAMPLE = 256
 _RELATIVE_FLOOR = 1e-9
 _DEPENDENT = 1e-12
 _BLOCK = 32  # clients that are fitted together
@@ -42,15 +45,15 @@ def residual_signs(
     axes : (r, d)
         What every client knows: see `fedmerit.kernels.spans.public_axes`.
     starts
-        Stratum s holds the parameters ``starts[s]:starts[s + 1]``.
+        Where what is fitted together begins: part s is ``starts[s]:starts[s + 1]``.
     precision : float
         What is smaller than this share of the numbers it was computed from is a tie, not a signal.
         So is an exact zero of a report, such as a row that nobody touched: what is left of it is
         the fit, which the public knows.
     signals : (k, d), output
         NEGATIVE, TIE or POSITIVE.
-    deviations : (k, strata, 2), output
-        Sums of absolute residuals, and of absolute deviations from the stratum's median.
+    deviations : (k, parts, 2), output
+        Sums of absolute residuals, and of absolute deviations from the part's median.
     """
 
     def fit(s: int) -> None:

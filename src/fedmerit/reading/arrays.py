@@ -97,7 +97,7 @@ def read_npz(path: Path, budget: Budget) -> dict[str, Array]:
                     arrays[name] = _read_array(member, info.file_size, path, budget)
     except _BAD_ARCHIVE as error:
         raise DataError(
-            f"{path} must be a whole .npz file of plain arrays, not cut short or damaged: {error}"
+            f"{path} must be a .npz file of plain arrays, not cut short or damaged: {error}"
         ) from error
     return arrays
 

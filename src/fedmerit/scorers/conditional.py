@@ -11,13 +11,15 @@ of private work, and says little about how much that work was worth.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmerit.comparison import (
     check_enough_parameters,
-    halves_of_strata,
+    cosines,
+    gram,
     plan_comparisons,
     score_groups,
 )
@@ -104,9 +106,9 @@ class ConditionalPCA:
         if why := lack_of_power(inputs.parameters, inputs.public):
             return abstained("conditional", inputs.clients, why)
         if isinstance(inputs.updates, Signals):
-            laid, starts, _ = lay_out(inputs, self.strata, self.sample, rng)
-            return self.score_in(laid, starts, rng)
-        positions, starts = choose_strata(
+            laid, halves, _ = lay_out(inputs, self.strata, self.sample, rng)
+            return self.score_in(laid, halves, rng)
+        positions, halves = choose_strata(
             inputs.parameters,
             inputs.public,
             inputs.layers,
@@ -117,19 +119,19 @@ class ConditionalPCA:
         signs = np.empty((inputs.clients, len(positions)), dtype=np.uint8)
         explained = np.empty(inputs.clients)
         known = None if inputs.public is None else take(inputs.public, positions)
-        axes = public_axes(known, starts)
+        axes = public_axes(known, halves[::2])
         # A few clients at a time: of the others only one byte per parameter is kept.
         for block in _blocks(inputs.clients):
             reports = take(inputs.updates[block], positions)
             check_finite(reports, name="updates", positions=positions, first=block.start)
-            explained[block] = write_unexplained_signs(reports, axes, starts, signs[block])
+            explained[block] = write_unexplained_signs(reports, axes, halves, signs[block])
             del reports  # its memory serves the next block, or the counting of pairs
-        return self.judge(Signals(signs, POSITIVE + 1), explained, starts, rng)
+        return self.judge(Signals(signs, POSITIVE + 1), explained, halves, rng)
 
     def score_in(
         self,
         inputs: RoundInputs,
-        starts: NDArray[np.int64],
+        halves: NDArray[np.int64],
         rng: np.random.Generator,
         axes: NDArray[np.float64] | None = None,
     ) -> Contributions:
@@ -139,20 +141,20 @@ class ConditionalPCA:
         """
         if isinstance(inputs.updates, Signals):
             # Levels cannot be regressed; the strata still condition on the public vector.
-            return self.judge(inputs.updates, None, starts, rng)
+            return self.judge(inputs.updates, None, halves, rng)
         signs = np.empty(inputs.updates.shape, dtype=np.uint8)
-        axes = public_axes(inputs.public, starts) if axes is None else axes
-        explained = write_unexplained_signs(inputs.updates, axes, starts, signs)
-        return self.judge(Signals(signs, POSITIVE + 1), explained, starts, rng)
+        axes = public_axes(inputs.public, halves[::2]) if axes is None else axes
+        explained = write_unexplained_signs(inputs.updates, axes, halves, signs)
+        return self.judge(Signals(signs, POSITIVE + 1), explained, halves, rng)
 
     def judge(
         self,
         signals: Signals,
         explained: NDArray[np.float64] | None,
-        starts: NDArray[np.int64],
+        halves: NDArray[np.int64],
         rng: np.random.Generator,
     ) -> Contributions:
-        """Score signals that are laid out in strata; public information explains these shares.
+        """Score signals laid out in halves of strata; public information explains these shares.
 
         They are signs, or levels of which nobody knows what explains them.
         """
@@ -162,7 +164,7 @@ class ConditionalPCA:
             explained = np.zeros(len(signals.values))
         else:
             moved = np.count_nonzero(signals.values != TIE, axis=1)
-        order, halves = halves_of_strata(starts, rng)
+        order = np.arange(signals.values.shape[1])
         ordered = plan_comparisons(len(signals.values), self.peers, rng)
         pairs = score_groups(signals, order, halves, ordered)
         scores, epsilon = pairs.mean(pairs.score), pairs.mean(pairs.certificate)
@@ -171,12 +173,18 @@ class ConditionalPCA:
         found = discoveries(p_values, self.fdr)
         replays = explained >= 1 - LIMITS.nothing_left
         looked_at = signals.values.shape[1]
-        one_sided = self.mixed
-        members = cohort_of(
-            ordered, pairs.z, replays, looked_at, moved=moved, one_sided=one_sided
-        ).members
+        find = partial(
+            cohort_of,
+            ordered,
+            pairs.z,
+            parameters=looked_at,
+            moved=moved,
+            alike=None if moved is None else partial(_cosines_of_signs, signals.values),
+            one_sided=self.mixed,
+        )
+        members = find(barred=replays).members
         known = explained_reports(explained, members, self.explained, self.fdr)
-        cohort = cohort_of(ordered, pairs.z, known, looked_at, moved=moved, one_sided=one_sided)
+        cohort = find(barred=known)
         evidence = cohort.evidence(explained, known)
         accepted = found & ~known
         if self.mixed:
@@ -216,6 +224,11 @@ def _flags(
     return tuple(flag(client) for client in range(len(accepted)))
 
 
+def _cosines_of_signs(signs: NDArray[np.uint8], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the cosines of some rows of signs."""
+    return cosines(gram(signs[rows].astype(np.float32) - TIE))
+
+
 def _blocks(clients: int) -> Iterator[slice]:
     """Cut clients into blocks of about TOGETHER; up to twice as many are one block.
 
@@ -229,18 +242,18 @@ def _blocks(clients: int) -> Iterator[slice]:
 def write_unexplained_signs(
     updates: FloatArray,
     axes: NDArray[np.float64],
-    starts: NDArray[np.int64],
+    halves: NDArray[np.int64],
     values: NDArray[np.uint8],
 ) -> NDArray[np.float64]:
     """Write the signs of what public information leaves of each report; return what it explains.
 
-    What is public spans the `axes`. Stratum s holds the parameters ``starts[s]:starts[s + 1]``, and
+    What is public spans the `axes`. Half h of a stratum holds ``halves[h]:halves[h + 1]``, and
     `values` has the shape of the updates. The share explained is measured in absolute deviations: 1
     for a replay, about 0 for private work.
     """
     clients = len(updates)
-    deviations = np.empty((clients, len(starts) - 1, 2))
-    residual_signs(updates, axes, starts, _PRECISION, values, deviations)
+    deviations = np.empty((clients, len(halves) - 1, 2))
+    residual_signs(updates, axes, halves, _PRECISION, values, deviations)
     left, spread = deviations.sum(axis=1).T
     # A constant report has no spread; everybody can make one.
     unexplained: NDArray[np.float64] = np.divide(

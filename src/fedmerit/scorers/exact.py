@@ -11,11 +11,11 @@ import numpy as np
 
 from fedmerit.comparison import (
     check_enough_parameters,
-    halves_of_strata,
     plan_comparisons,
     score_groups,
 )
 from fedmerit.quantisers import QuantileBins, to_signals
+from fedmerit.sampling import halves_of_strata
 from fedmerit.types import Contributions, Quantiser, RoundInputs
 
 

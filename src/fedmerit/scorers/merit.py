@@ -9,6 +9,7 @@ evened out, and accounts that share one work share one score.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,9 +156,10 @@ class Merit:
     ) -> Contributions:
         """Score clients that are all compared with each other; `names` are their numbers."""
         before = inputs.testimony
-        inputs, starts, positions = lay_out(inputs, self.gate.strata, self.sample, rng)
+        inputs, halves, positions = lay_out(inputs, self.gate.strata, self.sample, rng)
+        starts = halves[::2]
         axes = public_axes(inputs.public, starts)
-        gate = self.gate.score_in(inputs, starts, rng, axes)
+        gate = self.gate.score_in(inputs, halves, rng, axes)
         assert gate.pairs is not None, "a panel is compared with itself"
         reports = float_updates(inputs, "merit")
         products = gram(reports)
@@ -226,10 +228,17 @@ class Merit:
         # What reports that are nearly one show each other is no agreement of two clients.
         alike = near_copies(cosine, ~nobody, self.gate.fdr)
         compared = np.where(alike.alike, np.nan, gate.pairs.z)
-        cohort = find_cohort(compared, known | named, inputs.parameters, moved)
+        find = partial(
+            find_cohort,
+            compared,
+            parameters=inputs.parameters,
+            moved=moved,
+            alike=lambda rows: cosine[np.ix_(rows, rows)],
+        )
+        cohort = find(barred=known | named)
         repeated = repeated_reports(own, reports, cohort.members, ~(known | named))
         if repeated.any():
-            cohort = find_cohort(compared, known | repeated | named, inputs.parameters, moved)
+            cohort = find(barred=known | repeated | named)
         copies, shown = near_copies(cosine, cohort.members, self.gate.fdr), cohort.shown
         nothing_left = public >= 1 - LIMITS.nothing_left
         agrees = nobody if inputs.agrees is None else inputs.agrees

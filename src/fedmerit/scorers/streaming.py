@@ -62,12 +62,12 @@ class StreamedRound:
         self._parameters = check_count("parameters", parameters, least=1)
         limit = check_count("clients", clients, least=MIN_CLIENTS)
         known, layer = check_frame(public, layers, self._parameters)
-        self._positions, self._starts = choose_strata(
+        self._positions, self._halves = choose_strata(
             self._parameters, known, layer, self._scorer.strata, self._scorer.sample, self._rng
         )
         size = len(self._positions)
         seen = None if known is None else np.ascontiguousarray(known[:, self._positions])
-        self._axes = public_axes(seen, self._starts)
+        self._axes = public_axes(seen, self._halves[::2])
         # Memory of rows that are never written is never taken.
         self._signs = np.empty((limit, size), dtype=np.uint8)
         self._explained = np.empty(limit)
@@ -98,13 +98,13 @@ class StreamedRound:
         self._take_signs()
         signals = Signals(self._signs[: self._added], POSITIVE + 1)
         shares = self._explained[: self._added]
-        return self._scorer.judge(signals, shares, self._starts, self._rng)
+        return self._scorer.judge(signals, shares, self._halves, self._rng)
 
     def _take_signs(self) -> None:
         block = slice(self._scored, self._added)
         waiting: NDArray[np.float32] = self._waiting[: self._added - self._scored]
         if len(waiting):
             self._explained[block] = write_unexplained_signs(
-                waiting, self._axes, self._starts, self._signs[block]
+                waiting, self._axes, self._halves, self._signs[block]
             )
         self._scored = self._added
