@@ -338,7 +338,7 @@ def test_what_a_fit_leaves_of_replays_is_no_agreement(rng):
 
 
 def test_three_accomplices_do_not_put_out_all_who_drown_their_work_in_noise(rng):
-    """They agree beyond measure, on nothing; the others want the same, below what pairs can tell."""
+    """They agree beyond measure, on nothing; the others want the same, and no pair can tell."""
     public, common, made_up = (
         rng.normal(size=(6, 8000)),
         rng.normal(size=8000),
