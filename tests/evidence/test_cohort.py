@@ -100,6 +100,18 @@ def test_who_wants_the_same_under_much_noise_is_a_group_by_the_cosines(rng):
     assert asked == [list(range(30, 100))]
 
 
+def test_four_who_agree_a_little_beside_three_are_seen_too():
+    """Few sums are bounded if each is divided by its own length; a z has a length of one."""
+    z = np.full((7, 7), 2.0)
+    z[:3, :3] = 60.0
+    z[:3, 3:] = z[3:, :3] = 0.0
+    np.fill_diagonal(z, np.nan)
+    assert find_cohort(z).flags == (None,) * 7
+    z[3:, 3:] = 0.5
+    np.fill_diagonal(z, np.nan)
+    assert find_cohort(z).flags == (None,) * 3 + (INDEPENDENT,) * 4
+
+
 def test_who_moved_few_parameters_is_not_expected_to_show_much():
     """z grows with the root of the parameters that tell: a hundredth of them show a tenth."""
     z = z_of([[0, 1, 2, 3, 4], [5]], strength=30.0)

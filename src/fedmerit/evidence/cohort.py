@@ -260,28 +260,29 @@ def _agree_too(
     pairs = beside[ordered].all(axis=1)
     if beside.sum() <= members.sum() or not pairs.any():
         return False
-    if _median_agrees(ordered[pairs, 0], z[pairs]):
+    client = ordered[pairs, 0]
+    peers = np.bincount(client)
+    there = peers > 0
+    if _significant(np.bincount(client, z[pairs])[there] / np.sqrt(peers[there])):
         return True
     if alike is None:
         return False
     rows = np.flatnonzero(beside)
     few = rows[:: -(-len(rows) // _LOOKED_AT)]
     cosine = alike(few)
-    client, other = np.nonzero(~np.eye(len(few), dtype=np.bool_))
-    return _median_agrees(client, cosine[client, other])
+    np.fill_diagonal(cosine, 0.0)
+    # Nobody knows how far these spread by chance: each client by the length of its own.
+    lengths = np.maximum(np.sqrt((cosine**2).sum(axis=1)), _TINY)
+    return _significant(cosine.sum(axis=1) / lengths)
 
 
-def _median_agrees(client: NDArray[np.int64], values: Floats) -> bool:
-    """Return whether the median client agrees with its peers, by a value for each ordered pair.
+def _significant(sums: Floats) -> bool:
+    """Return whether the median client agrees with its peers, by a sum over these for each.
 
-    Independent clients' sums, each by its own length, are standard normals, any two of which share
-    one value of so many. A few that agree beyond measure do not move the median.
+    Sums of independent clients are standard normals, any two of which share one value of so many.
+    A few that agree beyond measure do not move the median.
     """
-    peers = np.bincount(client)
-    there = np.flatnonzero(peers)
-    lengths = np.sqrt(np.bincount(client, values**2))[there]
-    sums = np.bincount(client, values)[there] / np.maximum(lengths, _TINY)
-    limit = upper_quantile(LIMITS.family_error) * sqrt((pi / 2 + 1) / len(there))
+    limit = upper_quantile(LIMITS.family_error) * sqrt((pi / 2 + 1) / len(sums))
     return float(np.median(sums)) > limit
 
 
