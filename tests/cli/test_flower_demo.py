@@ -5,20 +5,30 @@ from typer.testing import CliRunner
 
 from fedmerit.cli.app import app
 from fedmerit.cli.federations.flower_demo import _cast, _status, contributions
-from fedmerit.errors import MissingExtraError, SettingError
+from fedmerit.errors import InvalidInputError, MissingExtraError, SettingError
 from fedmerit.flags import Flag, Kind
 from fedmerit.types import ClientRecord, Rejection, RoundRecord
 
 runner = CliRunner()
 
 
-@pytest.mark.parametrize("behaviours", ["2", "7=stale", "x=stale"])
-def test_behaviours_that_name_no_node_are_refused_before_anything_starts(tmp_path, behaviours):
+@pytest.mark.parametrize(
+    ("behaviours", "words"),
+    [
+        ("2", "numbers below 6"),
+        ("7=stale", "numbers below 6"),
+        ("x=stale", "numbers below 6"),
+        ("2=stele", "did you mean 'stale'"),
+    ],
+)
+def test_behaviours_that_nobody_can_have_are_refused_before_anything_starts(
+    tmp_path, behaviours, words
+):
     ledger = tmp_path / "demo.ledger"
     command = ["flower-demo", "--behaviours", behaviours, "--ledger", str(ledger)]
     result = runner.invoke(app, command)
-    assert isinstance(result.exception, SettingError)
-    assert "numbers below 6" in str(result.exception)
+    assert isinstance(result.exception, InvalidInputError)
+    assert words in str(result.exception)
     assert not ledger.exists()
 
 

@@ -328,6 +328,20 @@ def test_what_nobody_who_works_can_earn_is_not_promised(text: str, words: str) -
         parse_reward(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("positive:bugdet=100", "'positive' cannot be built: .* did you mean 'budget'"),
+        ("wage", r"without settings it must have: wage \(as 'wage:wage=10000'\)"),
+        ("positive:budget=lots", "budget of a reward must be a number, got 'lots'"),
+        ("positive:budget=none", "budget of a reward must be a number, got None"),
+    ],
+)
+def test_what_is_wrong_with_a_reward_is_said_in_its_own_words(text: str, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        parse_reward(text)
+
+
 def test_a_setting_is_given_once() -> None:
     with pytest.raises(SettingError, match="must be given once, got budget twice"):
         parse_reward("positive:budget=100,budget=5")

@@ -7,7 +7,7 @@ import fedmerit
 from fedmerit import SCORERS, Kind, QuantileBins, Signals
 from fedmerit.comparison import choose_peers
 from fedmerit.errors import FedMeritError, SettingError, UnknownNameError, UpdatesError
-from fedmerit.scorers import make_scorer
+from fedmerit.scorers import Merit, make_scorer
 from fedmerit.types import needs_of
 from tests.conftest import example_round
 
@@ -275,6 +275,12 @@ def test_by_few_parameters_nobody_is_judged(method, public, needed):
         ({"method": "pca", "bonus": 199}, "bonus must be at most parameters // 2 - 2 = 198, got"),
         ({"method": "ca", "bonus": 0}, "bonus must be at least 1, got 0"),
         ({"method": "ca", "peers": 3}, "method 'ca' does not take peers"),
+        ({"method": "merit:onekind=true"}, "not take onekind, but gate, sample, naming, one_kind"),
+        ({"method": "merit:one_kind=1"}, "one_kind must be True or False, got 1"),
+        ({"method": "merit:gate=exact"}, "gate of a method cannot be given in words"),
+        ({"method": "exact:peers=2", "peers": 2}, "must be given once, got peers twice"),
+        ({"method": "exact:levels"}, "a setting of a method must read name=value, got 'levels'"),
+        ({"method": "norm:fdr=1"}, "method 'norm' does not take fdr, but nothing"),
         ({"method": "exact", "rng": -1}, "seed must be at least 0, got -1"),
         ({"method": "exact", "rng": "x"}, "rng must be None, an integer seed or a numpy Gen"),
         ({"method": "conditional", "levels": 4}, "'conditional' does not take quantiser"),
@@ -290,6 +296,12 @@ def test_bad_settings_name_the_rule_and_the_value(settings, message):
     with pytest.raises(SettingError) as caught:
         fedmerit.score(example_round(clients=6), **settings)
     assert message in str(caught.value)
+
+
+def test_settings_may_stand_behind_a_name():
+    assert make_scorer("merit:one-kind=true, sample=none") == Merit(one_kind=True, sample=None)
+    assert make_scorer("exact:levels=4,quantiser=uniform") == make_scorer("exact", "uniform", 4)
+    assert fedmerit.Server(np.zeros(4), scorer="merit:one_kind=true").rules.scorer.one_kind
 
 
 def test_unknown_method_suggests_the_nearest():

@@ -176,6 +176,10 @@ def _print(
         print_json({**files, "accuracy": accuracy, "clients": list(rows)})
         return
     columns = tuple(rows[0]) if rows else ()
-    print_table("Who contributed what", columns, [tuple(row.values()) for row in rows])
+    print_table(
+        "Who contributed what, added up over the rounds",
+        columns,
+        [tuple(row.values()) for row in rows],
+    )
     console.print(f"ledger: {ledger}", soft_wrap=True)
     print_page(page)

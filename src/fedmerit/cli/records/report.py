@@ -68,8 +68,10 @@ def _say(view: RunView, out: Path, size: int, *, as_json: bool) -> None:
         )
         return
     console.print(
-        f"{len(view.records)} rounds, {len(clients)} clients, {size / _MEGABYTE:.1f} MB",
+        f"{view.title}: {len(view.records)} rounds, {len(clients)} clients, "
+        f"{size / _MEGABYTE:.1f} MB",
         highlight=False,
+        markup=False,
     )
     print_page(out)
 
