@@ -81,6 +81,7 @@ def main() -> None:
         "looked at and 881 took its place. For `clicks`, loss or AUC as the metric and 100 users "
         "were looked at on seed 20 of KuaiRand. "
         "What the panel is: [What is a client worth?](../what-is-a-client-worth.md)",
+        _earlier(),
         _worth(),
         _attacks(),
         _by_cell(
@@ -115,6 +116,17 @@ def main() -> None:
     ]
     _draw(FOLDER / "panel.svg")
     write_page(FOLDER / "panel.md", "\n\n".join(part for part in parts if part) + "\n", SOURCES)
+
+
+def _earlier() -> str:
+    """Say which tables an earlier version made."""
+    old = [
+        f"{module.STUDY.name} ({DATA[data]})"
+        for module in (worth, attacks, clicks, liars, flags, error, cost)
+        for data in DATA
+        if any(row.code != SOURCES.code.digest for row in _rows(module.STUDY, data))
+    ]
+    return f"Made by an earlier version: {', '.join(old)}." if old else ""
 
 
 def _rows(study: Study, data: str) -> list[Any]:
