@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedmerit.errors import FedMeritError
 
-_LONGEST = 160
+_LONGEST = 88
 
 
 class NotHereError(Exception):
