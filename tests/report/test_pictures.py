@@ -120,8 +120,8 @@ def test_pictures_come_out(runs, quiet_page, served, folder, name, path, options
 
 
 def smaller(picture):
-    """A third of the bytes: the most frequent colours stay what they are."""
-    counted = sorted(picture.getcolors(1 << 20), reverse=True)[:36]
+    """A quarter of the bytes: the most frequent colours stay what they are."""
+    counted = sorted(picture.getcolors(1 << 20), reverse=True)[:20]
     palette = Image.new("P", (1, 1))
     palette.putpalette([part for _, colour in counted for part in colour])
     return picture.quantize(palette=palette, dither=Image.Dither.NONE)
