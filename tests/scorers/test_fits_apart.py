@@ -1,4 +1,4 @@
-"""What fits of public information leave is no agreement; too large for a run without the compiler."""
+"""What fits of public information leave is no agreement: too much work without the compiler."""
 
 import numpy as np
 
