@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedmerit.errors import FedMeritError
 
-_LONGEST = 88
+_LONGEST = 160
 
 
 class NotHereError(Exception):

@@ -165,7 +165,8 @@ def cohort_of(
     How many of these each client `moved`, (k,), if they did not move all: z grows with the root of
     the parameters that tell, so who moved fewer than the members shows less. With `one_sided`, a
     client's agreement is the mean of its positive z, less what independent clients have:
-    disagreement is not held against it.
+    disagreement is not held against it. `alike` gives cosines of reports, where z does not say that
+    those beside a smaller cohort agree.
 
     Clients are joined where their agreement is significant, at a family-wise error over all pairs;
     the largest connected group is the cohort. Colluders who agree only among themselves form a

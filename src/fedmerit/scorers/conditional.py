@@ -247,9 +247,9 @@ def write_unexplained_signs(
 ) -> NDArray[np.float64]:
     """Write the signs of what public information leaves of each report; return what it explains.
 
-    What is public spans the `axes`. Half h of a stratum holds ``halves[h]:halves[h + 1]``, and
-    `values` has the shape of the updates. The share explained is measured in absolute deviations: 1
-    for a replay, about 0 for private work.
+    What is public spans the `axes`. Half h holds the parameters ``halves[h]:halves[h + 1]``, and
+    is fitted by itself; `values` has the shape of the updates. The share explained is measured in
+    absolute deviations: 1 for a replay, about 0 for private work.
     """
     clients = len(updates)
     deviations = np.empty((clients, len(halves) - 1, 2))
